@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What bindgen reads: the C interfaces that kernel::bindings does not have.
+ */
+#include <rdma/ib_verbs.h>
+
+#include "../include/rdma_dmabuf.h"
+#include "helpers.h"

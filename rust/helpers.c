@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Inline functions and macros of the kernel for the importer's Rust code.
+ */
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
+#include <linux/fs.h>
+#include <linux/ioport.h>
+#include <linux/memory_hotplug.h>
+#include <linux/memremap.h>
+#include <linux/pfn.h>
+#include <linux/sched/signal.h>
+#include <linux/swiotlb.h>
+
+#include "helpers.h"
+
+bool rdma_dmabuf_helper_dma_buf_readable(struct dma_buf *dmabuf)
+{
+	return dmabuf->file->f_mode & FMODE_READ;
+}
+
+bool rdma_dmabuf_helper_dma_buf_writable(struct dma_buf *dmabuf)
+{
+	return dmabuf->file->f_mode & FMODE_WRITE;
+}
+
+u64 rdma_dmabuf_helper_dma_buf_inode(struct dma_buf *dmabuf)
+{
+	return file_inode(dmabuf->file)->i_ino;
+}
+
+void rdma_dmabuf_helper_might_lock_resv(struct dma_resv *resv)
+{
+	might_sleep();
+	might_lock(&resv->lock.base);
+}
+
+int rdma_dmabuf_helper_dma_set_mask(struct device *dev, u64 mask)
+{
+	return dma_coerce_mask_and_coherent(dev, mask);
+}
+
+void rdma_dmabuf_helper_dma_set_parms(struct device *dev,
+				      struct device_dma_parameters *parms)
+{
+	dev->dma_parms = parms;
+	dma_set_max_seg_size(dev, UINT_MAX);
+}
+
+int rdma_dmabuf_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)
+{
+	return dma_mapping_error(dev, addr);
+}
+
+bool rdma_dmabuf_helper_is_bounce_forced(struct device *dev)
+{
+	return is_swiotlb_force_bounce(dev);
+}
+
+phys_addr_t rdma_dmabuf_helper_dma_to_phys(struct device *dev, dma_addr_t addr)
+{
+	return dma_to_phys(dev, addr);
+}
+
+bool rdma_dmabuf_helper_dma_need_sync(struct device *dev, dma_addr_t addr)
+{
+	return dma_need_sync(dev, addr);
+}
+
+phys_addr_t rdma_dmabuf_helper_page_to_phys(struct page *page)
+{
+	return page_to_phys(page);
+}
+
+bool rdma_dmabuf_helper_is_system_ram(phys_addr_t phys, size_t bytes)
+{
+	return region_intersects(phys, bytes, IORESOURCE_SYSTEM_RAM,
+				 IORES_DESC_NONE) == REGION_INTERSECTS;
+}
+
+bool rdma_dmabuf_helper_is_ordinary_page(phys_addr_t phys)
+{
+	struct page *page = pfn_to_online_page(PHYS_PFN(phys));
+
+	return page && !is_zone_device_page(page);
+}
+
+bool rdma_dmabuf_helper_fatal_signal_pending(void)
+{
+	return fatal_signal_pending(current);
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An importer of dma-bufs for RDMA memory regions.
+//!
+//! A program registers memory of a dma-buf with an RDMA device; this module attaches to the
+//! dma-buf, maps it, keeps the mapping right while the exporter moves the memory, and hands it to
+//! the driver as uniform blocks.
+//!
+//! ```text
+//!   logic         importer   region   view   patience   record      no `unsafe`, no bindings
+//!                 window   blocks                                   pure: also built on the host
+//!                   │
+//!                   ▼
+//!   abstractions  ffi   attachment   dma_buf   dma_resv   gate   device   signal
+//!                   │
+//!                   ▼
+//!   raw           bindings (bindgen)   helpers.c   exports.c
+//! ```
+//!
+//! The arrows are the only direction there is, but for `ffi`, where C calls in.
+
+mod attachment;
+mod bindings;
+mod blocks;
+mod device;
+mod dma_buf;
+mod dma_resv;
+mod ffi;
+mod gate;
+mod importer;
+mod patience;
+mod record;
+mod region;
+mod signal;
+mod view;
+mod window;
+
+use crate::importer::{
+    DebugFiles,
+    Importer,
+    Settings, //
+};
+use kernel::prelude::*;
+
+module! {
+    type: RdmaDmabuf,
+    name: "rdma_dmabuf",
+    authors: ["rdma_dmabuf maintainers"],
+    description: "dma-bufs as memory regions of RDMA drivers",
+    license: "GPL",
+    imports_ns: ["DMA_BUF", "IB_DMABUF_IMPORTER"],
+    params: {
+        fence_timeout_ms: u32 {
+            default: 100,
+            description: "Longest wait of one access for the exporter's fences, at most 10000 ms",
+        },
+        check_rights: bool {
+            default: true,
+            description: "Refuse MRs with rights that the dma-buf was not opened with",
+        },
+    },
+}
+
+/// The loaded module.
+struct RdmaDmabuf {
+    // Dropped in this order: no new calls, then no files that show the books.
+    _service: ffi::Service,
+    _files: DebugFiles,
+}
+
+impl kernel::Module for RdmaDmabuf {
+    fn init(module: &'static ThisModule) -> Result<Self> {
+        let importer = Importer::new(Settings {
+            fence_timeout_ms: module_parameters::fence_timeout_ms.value(),
+            check_rights: module_parameters::check_rights.value(),
+        })?;
+        let files = DebugFiles::new(&importer)?;
+
+        Ok(Self {
+            // SAFETY: This is the module's init function.
+            _service: unsafe { ffi::Service::new(module, importer)? },
+            _files: files,
+        })
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is counted: per region while it lives, and in total since the module was loaded.
+//!
+//! Both are shown in debugfs and take no lock that a driver or an exporter could hold.
+
+use crate::{
+    dma_buf::DmaBuf,
+    view::View,
+    window::Window, //
+};
+use core::fmt::Write;
+use kernel::{
+    fmt,
+    prelude::*,
+    str::CString,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// A number that many tasks count up.
+pub(crate) struct Counter(Atomic<u64>);
+
+impl Counter {
+    const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    fn add(&self, n: u64) {
+        self.0.add(n, Relaxed);
+    }
+
+    /// The number as of now.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+}
+
+/// Sums over all regions since the module was loaded; `regions` is how many live now.
+pub(crate) struct Totals {
+    pub(crate) regions: Counter,
+    pub(crate) attaches: Counter,
+    pub(crate) maps: Counter,
+    pub(crate) unmaps: Counter,
+    pub(crate) invalidations: Counter,
+    pub(crate) faults: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) bytes_mapped: Counter,
+    pub(crate) blocks_mapped: Counter,
+}
+
+impl Totals {
+    pub(crate) const fn new() -> Self {
+        Self {
+            regions: Counter::new(),
+            attaches: Counter::new(),
+            maps: Counter::new(),
+            unmaps: Counter::new(),
+            invalidations: Counter::new(),
+            faults: Counter::new(),
+            refused: Counter::new(),
+            bytes_mapped: Counter::new(),
+            blocks_mapped: Counter::new(),
+        }
+    }
+
+    /// A line for each, `name value`.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            ("regions", &self.regions),
+            ("attaches", &self.attaches),
+            ("maps", &self.maps),
+            ("unmaps", &self.unmaps),
+            ("invalidations", &self.invalidations),
+            ("faults", &self.faults),
+            ("refused", &self.refused),
+            ("bytes_mapped", &self.bytes_mapped),
+            ("blocks_mapped", &self.blocks_mapped),
+        ];
+
+        for (name, counter) in lines {
+            writeln!(f, "{name} {}", counter.get())?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known of one region, kept apart from it so that a reader needs no lock of the region.
+pub(crate) struct Record {
+    id: u64,
+    exporter: CString,
+    inode: u64,
+    window: Window,
+    totals: Arc<Totals>,
+    blocks: Counter,
+    block_size: Counter,
+    pub(crate) maps: Counter,
+    pub(crate) invalidations: Counter,
+    pub(crate) faults: Counter,
+    pub(crate) refused: Counter,
+}
+
+impl Record {
+    /// The record of a region of `dmabuf`; `id` is unique since the module was loaded.
+    pub(crate) fn new(
+        id: u64,
+        dmabuf: &DmaBuf,
+        window: Window,
+        totals: Arc<Totals>,
+    ) -> Result<Arc<Self>> {
+        let exporter = CString::try_from(dmabuf.exporter())?;
+
+        Ok(Arc::new(
+            Self {
+                id,
+                exporter,
+                inode: dmabuf.inode(),
+                window,
+                totals,
+                blocks: Counter::new(),
+                block_size: Counter::new(),
+                maps: Counter::new(),
+                invalidations: Counter::new(),
+                faults: Counter::new(),
+                refused: Counter::new(),
+            },
+            GFP_KERNEL_ACCOUNT,
+        )?)
+    }
+
+    /// The key of the region among all that live.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn attached(&self) {
+        self.totals.attaches.add(1);
+    }
+
+    pub(crate) fn mapped(&self, view: &View) {
+        let blocks = view.addrs().len() as u64;
+
+        self.maps.add(1);
+        self.blocks.set(blocks);
+        self.block_size.set(view.size().bytes());
+        self.totals.maps.add(1);
+        self.totals.blocks_mapped.add(blocks);
+        self.totals.bytes_mapped.add(self.window.length());
+    }
+
+    pub(crate) fn unmapped(&self) {
+        self.blocks.set(0);
+        self.totals.unmaps.add(1);
+    }
+
+    pub(crate) fn invalidated(&self) {
+        self.invalidations.add(1);
+        self.totals.invalidations.add(1);
+    }
+
+    pub(crate) fn faulted(&self) {
+        self.faults.add(1);
+        self.totals.faults.add(1);
+    }
+
+    pub(crate) fn refused(&self) {
+        self.refused.add(1);
+        self.totals.refused.add(1);
+    }
+
+    /// One line of `key=value` pairs.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = self.blocks.get();
+
+        write!(f, "region={} exporter=", self.id)?;
+        for &byte in self.exporter.to_bytes() {
+            // A value has no spaces, whatever the exporter calls itself.
+            let is_plain = byte.is_ascii_graphic();
+            f.write_char(if is_plain { byte.into() } else { '_' })?;
+        }
+        write!(
+            f,
+            " ino={} offset={} length={} iova={:#x} mode=dynamic ",
+            self.inode,
+            self.window.offset(),
+            self.window.length(),
+            self.window.iova(),
+        )?;
+        writeln!(
+            f,
+            "state={} blocks={} block_size={} maps={} invalidations={} faults={} refused={}",
+            if blocks == 0 { "unmapped" } else { "mapped" },
+            blocks,
+            self.block_size.get(),
+            self.maps.get(),
+            self.invalidations.get(),
+            self.faults.get(),
+            self.refused.get(),
+        )
+    }
+}
+
+/// Counts a region for as long as it lives.
+pub(crate) struct Presence(Arc<Totals>);
+
+impl Presence {
+    pub(crate) fn new(totals: Arc<Totals>) -> Self {
+        totals.regions.add(1);
+        Self(totals)
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.0.regions.0.fetch_sub(1, Relaxed);
+    }
+}
