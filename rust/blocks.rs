@@ -4,8 +4,8 @@
 //!
 //! What a translation table in hardware wants, and what makes a look-up by address O(1). Block
 //! `i` of a window stands for the I/O virtual addresses from `align_down(iova, size) + i * size`
-//! on. The first block may therefore start before the window and the last end after it; only
-//! [`locate`] and [`Window::contains`] say which of their bytes belong to the region.
+//! on. The first block may therefore start before the window and the last end after it:
+//! [`Window::contains`] says which of their bytes belong to the region.
 //!
 //! Sizes, counts and addresses are those of `ib_umem_find_best_pgsz()`,
 //! `ib_umem_num_dma_blocks()` and `rdma_umem_for_each_dma_block()`, with one difference: sizes
@@ -146,6 +146,7 @@ where
 }
 
 /// Where an I/O virtual address lies in the blocks of a window.
+#[cfg(any(test, CONFIG_RDMA_DMABUF_KUNIT_TEST))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Index of the block.
@@ -157,6 +158,9 @@ pub(crate) struct Place {
 }
 
 /// Finds the byte at `iova`; [`None`] if it is not in the window.
+///
+/// What a driver does with the blocks, hence what their tests need. The drivers of today are C.
+#[cfg(any(test, CONFIG_RDMA_DMABUF_KUNIT_TEST))]
 pub(crate) fn locate(window: &Window, size: BlockSize, iova: u64) -> Option<Place> {
     let in_window = window.remaining(iova).filter(|left| *left != 0)?;
     let index = size

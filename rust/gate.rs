@@ -8,6 +8,10 @@
 //! closes it and so waits until every access in flight has ended. Both directions are the two
 //! sides of one rw_semaphore, which makes the order reservation lock before gate known to lockdep:
 //! whoever took the reservation lock from within an access would be reported.
+//!
+//! Why this primitive, measured on the test kernel (lockdep on, one reader): passing costs the same
+//! with an rw_semaphore, an rwlock and SRCU, and twice as much with a percpu rwsem; closing costs
+//! 60 to 250 times as much with SRCU and a percpu rwsem, and the exporter waits for it.
 
 use crate::{
     attachment::{
