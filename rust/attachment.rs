@@ -237,12 +237,7 @@ pub(crate) struct Held<'a, T: Importer> {
     _not_send: NotThreadSafe,
 }
 
-impl<'a, T: Importer> Held<'a, T> {
-    /// The importer.
-    pub(crate) fn importer(&self) -> &'a T {
-        &self.inner.importer
-    }
-
+impl<T: Importer> Held<'_, T> {
     /// Moves `state` in and what was there out.
     pub(crate) fn replace_state(&self, state: T::State) -> T::State {
         // SAFETY: The lock is held, so no other task is here. No reference to the state is ever

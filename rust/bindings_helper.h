@@ -6,3 +6,7 @@
 
 #include "../include/rdma_dmabuf.h"
 #include "helpers.h"
+
+#ifdef CONFIG_RDMA_DMABUF_KUNIT_TEST
+#include "../tests/kunit/helpers.h"
+#endif

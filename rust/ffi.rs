@@ -28,6 +28,10 @@ use kernel::{
     ffi::c_int,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         global_lock,
         Arc, //
     },
@@ -37,6 +41,9 @@ use kernel::{
 global_lock! {
     unsafe(uninit) static IMPORTER: Mutex<Option<Arc<Importer>>> = None;
 }
+
+/// Whether there has been a [`Service`].
+static IS_IN_USE: Atomic<bool> = Atomic::new(false);
 
 /// The importer, as long as the module offers it.
 pub(crate) fn importer() -> Result<Arc<Importer>> {
@@ -53,8 +60,10 @@ const WRITES: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
 /// # Safety
 ///
 /// `attr.dma_device` is null or a valid device, with a reference held during the call.
-unsafe fn get(attr: &ib_dmabuf_region_attr) -> Result<KBox<Region>> {
-    let importer = importer()?;
+pub(crate) unsafe fn get(
+    importer: &Arc<Importer>,
+    attr: &ib_dmabuf_region_attr,
+) -> Result<KBox<Region>> {
     let window = Window::new(attr.offset, attr.length, attr.iova)?;
     let dmabuf = DmaBuf::from_fd(attr.fd)?;
     let device = if attr.dma_device.is_null() {
@@ -71,7 +80,7 @@ unsafe fn get(attr: &ib_dmabuf_region_attr) -> Result<KBox<Region>> {
     };
 
     Ok(KBox::new(
-        Region::new(&importer, dmabuf, request)?,
+        Region::new(importer, dmabuf, request)?,
         GFP_KERNEL_ACCOUNT,
     )?)
 }
@@ -84,7 +93,7 @@ unsafe extern "C" fn rdma_dmabuf_get(
     attr: *const ib_dmabuf_region_attr,
 ) -> *mut rdma_dmabuf_region {
     // SAFETY: By the safety requirements.
-    match unsafe { get(&*attr) } {
+    match importer().and_then(|importer| unsafe { get(&importer, &*attr) }) {
         Ok(region) => KBox::into_raw(region).cast(),
         Err(error) => error.to_ptr(),
     }
@@ -232,13 +241,16 @@ unsafe impl Send for Service {}
 unsafe impl Sync for Service {}
 
 impl Service {
-    /// Puts `importer` into service. `EBUSY` if the registry has another importer.
+    /// Puts `importer` into service, at the one time when the module is loaded.
     ///
-    /// # Safety
-    ///
-    /// Called once, by the init function of the module.
-    pub(crate) unsafe fn new(module: &'static ThisModule, importer: Arc<Importer>) -> Result<Self> {
-        // SAFETY: By the safety requirements, called once and before any use.
+    /// `EBUSY` if the registry has another importer, or the module's is in service.
+    pub(crate) fn new(module: &'static ThisModule, importer: Arc<Importer>) -> Result<Self> {
+        if IS_IN_USE.xchg(true, Relaxed) {
+            return Err(EBUSY);
+        }
+
+        // SAFETY: Only the first caller gets here, and nobody can call in before it is done: the
+        // exports are the module's, which is not live yet, and the registration comes below.
         unsafe { IMPORTER.init() };
 
         let table = KBox::new(

@@ -88,8 +88,8 @@ pub(crate) struct Importer {
 }
 
 impl Importer {
-    /// Makes the device and the books. Fails as [`OwnDevice::new`] does.
-    pub(crate) fn new(settings: Settings) -> Result<Arc<Self>> {
+    /// Opens the books of an importer that gives `own` to drivers without a device.
+    pub(crate) fn new(own: Arc<OwnDevice>, settings: Settings) -> Result<Arc<Self>> {
         let records = Arc::pin_init(
             pin_init!(Records {
                 tree <- new_mutex!(RBTree::new(), "rdma_dmabuf::records"),
@@ -99,7 +99,7 @@ impl Importer {
 
         Ok(Arc::new(
             Self {
-                own: OwnDevice::new()?,
+                own,
                 settings: settings.clamped(),
                 totals: Arc::new(Totals::new(), GFP_KERNEL)?,
                 records,

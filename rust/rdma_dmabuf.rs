@@ -35,10 +35,20 @@ mod signal;
 mod view;
 mod window;
 
-use crate::importer::{
-    DebugFiles,
-    Importer,
-    Settings, //
+#[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+#[path = "../tests/kunit/arithmetic_cases.rs"]
+mod arithmetic_cases;
+#[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+#[path = "../tests/kunit/kunit.rs"]
+mod kunit;
+
+use crate::{
+    device::OwnDevice,
+    importer::{
+        DebugFiles,
+        Importer,
+        Settings, //
+    },
 };
 use kernel::prelude::*;
 
@@ -70,15 +80,15 @@ struct RdmaDmabuf {
 
 impl kernel::Module for RdmaDmabuf {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let importer = Importer::new(Settings {
+        let settings = Settings {
             fence_timeout_ms: module_parameters::fence_timeout_ms.value(),
             check_rights: module_parameters::check_rights.value(),
-        })?;
+        };
+        let importer = Importer::new(OwnDevice::new()?, settings)?;
         let files = DebugFiles::new(&importer)?;
 
         Ok(Self {
-            // SAFETY: This is the module's init function.
-            _service: unsafe { ffi::Service::new(module, importer)? },
+            _service: ffi::Service::new(module, importer)?,
             _files: files,
         })
     }
