@@ -1,0 +1,67 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# From a checkout to a guest that can be booted: provision, build, pack. Sourced; it brings lib.sh along.
+
+# shellcheck source=lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+build=$project/build
+
+# provision: all that is not built from this checkout. Sets and exports the toolchain's variables,
+# KDIR (kernel tree), KERNEL (its image), GUEST_ROOT and PROVIDER; each is taken as it is if set already.
+provision() {
+	provision_kernel
+	PROVIDER=${PROVIDER:-$("$project/scripts/rdma-core.sh")}
+	export PROVIDER
+}
+
+# The same without the provider, for guests that do without libibverbs.
+provision_kernel() {
+	provision_toolchain
+	KDIR=${KDIR:-$("$project/scripts/kernel.sh")}
+	KERNEL=${KERNEL:-$KDIR/arch/x86/boot/bzImage}
+	GUEST_ROOT=${GUEST_ROOT:-$("$project/scripts/guest-root.sh")}
+	export KDIR KERNEL GUEST_ROOT
+}
+
+# With LINT=1 rustfmt and clippy too.
+provision_toolchain() {
+	local toolchain
+	# The builds below are nobody's sub-make.
+	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+	"$project/scripts/host-packages.sh"
+	toolchain=$("$project/scripts/toolchain.sh" ${LINT:+--lint})
+	eval "$toolchain"
+	export RUSTC HOSTRUSTC RUSTDOC RUSTFMT CLIPPY_DRIVER CARGO RUST_LIB_SRC BINDGEN LIBCLANG_PATH LLVM
+}
+
+# kbuild FOLDER TARGET [VARIABLE=VALUE ...]: the project's modules against KDIR, built in FOLDER.
+kbuild() {
+	local folder=$1 target=$2
+	shift 2
+	make -C "$KDIR" --no-print-directory -j"$(nproc)" "LLVM=$LLVM" "RUSTC=$RUSTC" "HOSTRUSTC=$HOSTRUSTC" \
+		"BINDGEN=$BINDGEN" "M=$project" "MO=$folder" "$@" "$target"
+}
+
+build_modules() {
+	run_logged 'building the modules' "$build/log/modules.log" kbuild "$build/modules" modules
+}
+
+# The importer with its KUnit suites, and the module that must fail.
+build_kunit() {
+	run_logged 'building the modules with their tests' "$build/log/kunit.log" \
+		kbuild "$build/kunit" modules CONFIG_RDMA_DMABUF_KUNIT_TEST=y CONFIG_RDMA_DMABUF_MUSTFAIL=m
+}
+
+build_tool() {
+	run_logged 'building rdmabuf' "$build/log/tool.log" "$CARGO" build --locked --release \
+		--manifest-path "$project/tools/rdmabuf/Cargo.toml" --target-dir "$build/cargo/rdmabuf"
+	install -D -m 755 -- "$build/cargo/rdmabuf/release/rdmabuf" "$build/bin/rdmabuf"
+}
+
+# pack FILE [OPTION ...]: the initramfs that goes behind GUEST_ROOT.
+pack() {
+	local out=$1
+	shift
+	"$project/scripts/pack-project.sh" --kdir "$KDIR" --out "$out" "$@"
+}
