@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Gathers the verdicts of a test run, compares them with the expected list, prints the table.
+
+The last line is `N passed, N failed`, with `, N skipped` where there are any.
+The exit status is 0 only if nothing failed and something passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from harness import cargo, expected, ktap, logscan
+from harness.row import FAILED, OK, SKIPPED, Row, failed
+
+GUEST_SUITE = "guest"
+
+
+def main(argv: list[str]) -> int:
+    """Reads everything the options name, and reports it."""
+    options = _options(argv)
+    rows = gather(options)
+    if options.print_names:
+        print("\n".join(sorted({row.name for row in rows})))
+        return 0
+    report(rows)
+    return 0 if conclude(rows) else 1
+
+
+def gather(options: argparse.Namespace) -> list[Row]:
+    """All verdicts: the listed suites first, then those that no list covers."""
+    reader = ktap.Parser(options.kdir) if options.ktap else None
+    rows = [row for folder in options.ktap for row in _read_folder(reader, folder)]
+    listed = expected.read(options.expected)
+    rows = expected.compare(rows, listed.restrict(set(options.suites)) if options.suites else listed)
+    rows += _guest_rows(options)
+    for name, status, path in options.cargo:
+        rows += cargo.read(Path(path), name, int(status))
+    rows += [failed("run", step, "the step failed; its output is above") for step in options.failed_step]
+    return rows
+
+
+def report(rows: list[Row]) -> None:
+    """What is not ok in full, then the table of suites."""
+    for row in rows:
+        if row.status != OK:
+            print(f"{row.status}: {row.name}")
+            for line in row.detail.splitlines():
+                print(f"    {line}")
+    suites = sorted({row.suite for row in rows})
+    width = max([len(suite) for suite in suites] + [5])
+    print(f"\n{'suite':<{width}}  passed  failed  skipped")
+    for suite in suites:
+        counts = Counter(row.status for row in rows if row.suite == suite)
+        print(f"{suite:<{width}}  {counts[OK]:>6}  {counts[FAILED]:>6}  {counts[SKIPPED]:>7}")
+
+
+def conclude(rows: list[Row]) -> bool:
+    """Prints the last line; true if the run is good."""
+    counts = Counter(row.status for row in rows)
+    skipped = f", {counts[SKIPPED]} skipped" if counts[SKIPPED] else ""
+    print(f"\n{counts[OK]} passed, {counts[FAILED]} failed{skipped}")
+    return counts[FAILED] == 0 and counts[OK] > 0
+
+
+def _read_folder(reader: ktap.Parser, folder: Path) -> list[Row]:
+    if not folder.is_dir():
+        return [failed("run", folder.name, f"{folder} is missing: the run that fills it did not get that far")]
+    return [row for path in sorted(folder.glob("*.ktap")) for row in reader.read(path)]
+
+
+def _guest_rows(options: argparse.Namespace) -> list[Row]:
+    """How the guest ended, and whether its log is clean."""
+    if options.console is None:
+        return []
+    ended = Row(GUEST_SUITE, "finishes", OK)
+    if options.guest_result != "finished 0":
+        ended = failed(GUEST_SUITE, "finishes", f"{options.guest_result or 'no result'}; see {options.console}")
+    return [ended, _log_row(options.console, logscan.read_patterns(options.patterns))]
+
+
+def _log_row(console: Path, patterns: logscan.Patterns) -> Row:
+    if not console.is_file():
+        return failed(GUEST_SUITE, "log_is_clean", f"{console} is missing")
+    lines = console.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not lines:
+        return failed(GUEST_SUITE, "log_is_clean", f"{console} is empty")
+    wrong = logscan.scan(lines, patterns)
+    if wrong:
+        return failed(GUEST_SUITE, "log_is_clean", "\n".join([f"{console}:", *wrong]))
+    return Row(GUEST_SUITE, "log_is_clean", OK)
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    here = Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description="Gathers the verdicts of a test run.")
+    parser.add_argument("--kdir", type=Path, help="kernel tree whose KTAP parser is used")
+    parser.add_argument("--expected", type=Path, default=here / "expected.list", help="list of cases that must be there")
+    parser.add_argument("--patterns", type=Path, default=here / "log-patterns", help="what a kernel fault looks like")
+    parser.add_argument("--suites", nargs="*", metavar="SUITE", help="judge only these suites of the list")
+    parser.add_argument("--ktap", type=Path, action="append", default=[], metavar="DIR", help="folder of *.ktap files, one block each")
+    parser.add_argument("--console", type=Path, help="console log of the guest")
+    parser.add_argument("--guest-result", default="", help="how the guest ended, as scripts/qemu.sh says it: `finished 0`")
+    parser.add_argument("--cargo", nargs=3, action="append", default=[], metavar=("SUITE", "STATUS", "LOG"))
+    parser.add_argument("--failed-step", action="append", default=[], metavar="NAME", help="a step of the run that failed")
+    parser.add_argument("--print-names", action="store_true", help="print the names that were reported, to write the list from")
+    options = parser.parse_args(argv)
+    if options.ktap and options.kdir is None:
+        parser.error("--ktap needs --kdir")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

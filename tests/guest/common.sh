@@ -1,0 +1,68 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: GPL-2.0
+# What the guest's jobs and tests share, sourced: modules, one rxe device, what the kernel counts.
+
+MODULES=/project/modules
+DEBUGFS=/sys/kernel/debug
+NETDEV=rxnet0
+RXE=rxe0
+
+loaded() {
+	grep -q "^$1 " /proc/modules
+}
+
+# rxe and what it needs, from the kernel build.
+load_rxe() {
+	modprobe ib_uverbs && modprobe rdma_rxe
+}
+
+load_importer() {
+	insmod "$MODULES/rdma_dmabuf.ko"
+}
+
+unload_importer() {
+	rmmod rdma_dmabuf
+}
+
+# One rxe device on a network device of its own.
+add_rxe() {
+	if [ ! -e "/sys/class/net/$NETDEV" ]; then
+		ip link add "$NETDEV" type veth peer name "${NETDEV}p" || return 1
+		ip addr add 192.0.2.1/24 dev "$NETDEV" || return 1
+		ip link set "${NETDEV}p" up || return 1
+		ip link set "$NETDEV" up || return 1
+	fi
+	rdma link add "$RXE" type rxe netdev "$NETDEV" || return 1
+	wait_for 5 test -e "/sys/class/infiniband/$RXE"
+}
+
+# Tries a command five times a second until it succeeds.
+wait_for() {
+	tries=$(($1 * 5))
+	shift
+	while ! "$@" >/dev/null 2>&1; do
+		tries=$((tries - 1))
+		if [ "$tries" -le 0 ]; then
+			echo "still not so: $*"
+			return 1
+		fi
+		sleep 0.2
+	done
+}
+
+# How many dma-bufs the kernel knows.
+buffers() {
+	sed -n 's/^Total \([0-9]*\) objects.*/\1/p' "$DEBUGFS/dma_buf/bufinfo"
+}
+
+# One of the importer's counters.
+counter() {
+	awk -v name="$1" '$1 == name { print $2 }' "$DEBUGFS/rdma_dmabuf/counters"
+}
+
+# Fails unless the two words are equal, and says what they are.
+same() {
+	[ "$1" = "$2" ] && return 0
+	echo "expected '$1', found '$2'"
+	return 1
+}
