@@ -30,11 +30,16 @@ log=$cache/logs/guest-root.log
 # The list and the recipe, which is this file.
 entry=$cache/guest/$(short_hash <"$0")
 
+# mmdebstrap runs apt without the host's configuration, and so without its proxy.
+apt_proxy() { apt-config dump --format '%f "%v";%n' Acquire::http::Proxy Acquire::https::Proxy | grep -v ' "";$' || true; }
+
 install_packages() {
-	local root=$1 site=$2
+	local root=$1 site=$2 proxy
+	mapfile -t proxy < <(apt_proxy)
 	as_root mmdebstrap --mode=root --variant=minbase --format=directory --architectures=amd64 \
 		--keyring="$debian_keyring" \
 		--aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Retries "2"' \
+		${proxy[@]+"${proxy[@]/#/--aptopt=}"} \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 		--dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-include=/usr/share/doc/rdma-core' --dpkgopt='path-include=/usr/share/doc/rdma-core/tests*' \

@@ -16,6 +16,7 @@ log=$cache/logs/rdma-core.log
 
 # Sets guest, version, sources and entry.
 find_entry() {
+	[[ -e ${patches[0]} ]] || die "there is no patch in patches/rdma-core" "restore it: git restore patches/rdma-core"
 	guest=$("$project/scripts/guest-root.sh" --entry)
 	version=$(guest_version ibverbs-providers)
 	[[ $version ]] || die "the guest root has no ibverbs-providers" "remove $guest and run again"
@@ -51,9 +52,9 @@ update_list() {
 fetch_source() {
 	local work=$sources.new
 	! stamp_is_good "$sources" || return 0
+	update_list
 	rm -rf -- "$sources" "$work"
 	mkdir -p -- "$work"
-	update_list
 	run_logged "rdma-core: source $version from Debian" "$log" download "$work" ||
 		die "the source of rdma-core $version could not be downloaded" "$(mirror_remedy)"
 	mv -- "$work" "$sources"
