@@ -12,6 +12,8 @@ suite=trixie
 # A shell and tools; network and RDMA; pyverbs with rdma-core's tests; libfabric; strace.
 packages=(busybox kmod iproute2 iputils-ping
 	rdma-core ibverbs-utils ibverbs-providers rdmacm-utils perftest python3-pyverbs libfabric-bin strace)
+# The file of more than 8 MiB that the demo sends.
+packages+=(libmagic-mgc)
 # What no guest of ours needs. It boots without an init system, and is never upgraded; mmdebstrap
 # takes the first two from the host.
 unwanted=(
