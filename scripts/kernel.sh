@@ -127,6 +127,7 @@ tree_from_sibling() {
 		[[ $(<"$other/base") != "$base" ]] || ! stamp_is_good "$other" || { printf '%s' "$other"; break; }
 	done)
 	[[ $sibling ]] || return 1
+	mkdir -p -- "$(dirname -- "$tree")"
 	run_logged "starting from $(basename -- "$sibling")" "$log" cp -a --reflink=auto -- "$sibling/linux" "$tree" || return 1
 	applied=("$sibling"/patches/*.patch)
 	for ((i = ${#applied[@]} - 1; i >= 0; i--)); do
