@@ -75,7 +75,6 @@ impl<T: Importer> Inner<T> {
     /// `attach` is an attachment with [`Inner::OPS`] that is listed and not detached, and its
     /// reservation lock is held (`dma_buf_invalidate_mappings()`).
     unsafe extern "C" fn invalidate_callback(attach: *mut bindings::dma_buf_attachment) {
-        // SAFETY: `attach` is valid by the safety requirements.
         let Some(attach) = NonNull::new(attach) else {
             return;
         };

@@ -143,7 +143,10 @@ impl OwnDevice {
             bindings::rdma_dmabuf_helper_dma_set_mask(self.as_raw(), u64::MAX)
         })
         .inspect_err(|_| {
-            dev_err!(self.device(), "a 64-bit DMA mask was refused: use a DMA device\n");
+            dev_err!(
+                self.device(),
+                "a 64-bit DMA mask was refused: use a DMA device\n"
+            );
         })
     }
 

@@ -11,8 +11,7 @@ use crate::{
     },
 };
 use kernel::{
-    debugfs,
-    fmt,
+    debugfs, fmt,
     prelude::*,
     rbtree::{
         RBTree,

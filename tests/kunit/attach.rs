@@ -169,7 +169,11 @@ mod tests {
     fn every_road_leads_to_the_same_bytes() -> Verdict {
         let exporter = Exporter::new(&[1, 2])?;
 
-        for driver in [Driver::linked(), Driver::by_registry(), Driver::with_device()?] {
+        for driver in [
+            Driver::linked(),
+            Driver::by_registry(),
+            Driver::with_device()?,
+        ] {
             let mr = driver.register(&exporter, Wish::new(100, 5000))?;
 
             ensure!(mr.shows(&exporter)?);

@@ -196,9 +196,7 @@ impl Backing {
         let mut done = 0;
 
         while done < len {
-            let (phys, left) = self
-                .place(offset.wrapping_add(done as u64))
-                .ok_or(EINVAL)?;
+            let (phys, left) = self.place(offset.wrapping_add(done as u64)).ok_or(EINVAL)?;
             let end = len.min(done.saturating_add(left as usize));
 
             visit(phys, done..end);

@@ -73,14 +73,10 @@ pub(crate) struct Rights(u32);
 
 impl Rights {
     pub(crate) const NONE: Self = Self(0);
-    pub(crate) const REMOTE_READ: Self =
-        Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ);
-    pub(crate) const LOCAL_WRITE: Self =
-        Self(bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE);
-    pub(crate) const REMOTE_WRITE: Self =
-        Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE);
-    pub(crate) const REMOTE_ATOMIC: Self =
-        Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
+    pub(crate) const REMOTE_READ: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ);
+    pub(crate) const LOCAL_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE);
+    pub(crate) const REMOTE_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE);
+    pub(crate) const REMOTE_ATOMIC: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
 }
 
 /// What a region is asked to be.
@@ -175,9 +171,7 @@ impl Driver {
         let device = DmaDevice::Driver(ARef::from(&**bound));
 
         // SAFETY: The device is registered and ours alone.
-        to_result(unsafe {
-            bindings::rdma_dmabuf_helper_dma_set_mask(device.as_raw(), u64::MAX)
-        })?;
+        to_result(unsafe { bindings::rdma_dmabuf_helper_dma_set_mask(device.as_raw(), u64::MAX) })?;
         Ok(Self {
             _hardware: Some(hardware),
             device: Some(device),

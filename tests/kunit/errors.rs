@@ -54,8 +54,16 @@ mod tests {
 
     /// Wrong whatever the file descriptor is.
     const WRONG_NUMBERS: &[Row] = &[
-        ("offset + length wraps", [0u64.wrapping_sub(P), 2 * P, BASE], EINVAL),
-        ("iova + length wraps", [0, 2 * P, 0u64.wrapping_sub(P)], EINVAL),
+        (
+            "offset + length wraps",
+            [0u64.wrapping_sub(P), 2 * P, BASE],
+            EINVAL,
+        ),
+        (
+            "iova + length wraps",
+            [0, 2 * P, 0u64.wrapping_sub(P)],
+            EINVAL,
+        ),
         ("offset and iova differ", [8, P, BASE], EINVAL),
         ("iova and offset differ", [0, P, BASE + 8], EINVAL),
     ];
@@ -130,7 +138,10 @@ mod tests {
         let fd = Fd::of(&exporter)?;
 
         try_rows(fd.number(), WRONG_RANGES)?;
-        try_rows(fd.number(), &[("what the buffer has", [0, P, BASE], EACCES)])?;
+        try_rows(
+            fd.number(),
+            &[("what the buffer has", [0, P, BASE], EACCES)],
+        )?;
         drop(fd);
         exporter.settle()
     }

@@ -174,7 +174,9 @@ mod tests {
         exporter.move_behind(&fence)?;
         ensure!(mr.access_all().err() == Some(ETIMEDOUT));
         let waits = fence.waits();
-        ensure!(eventually(|| mr.access_all().is_err() && fence.waits() > waits));
+        ensure!(eventually(
+            || mr.access_all().is_err() && fence.waits() > waits
+        ));
         drop(mr);
         exporter.settle()
     }

@@ -96,7 +96,9 @@ mod tests {
         let visitor = Visitor::enter(&mr)?;
         let invalidation = invalidate(&exporter)?;
 
-        ensure!(eventually(|| exporter.is_locked() && invalidation.is_asleep()));
+        ensure!(eventually(
+            || exporter.is_locked() && invalidation.is_asleep()
+        ));
         ensure!(!meanwhile(|| invalidation.is_done()));
         ensure!(exporter.counts().unmaps.get() == 0);
         drop(visitor);
@@ -112,7 +114,9 @@ mod tests {
         let (first, second) = (Visitor::enter(&mr)?, Visitor::enter(&mr)?);
         let invalidation = invalidate(&exporter)?;
 
-        ensure!(eventually(|| exporter.is_locked() && invalidation.is_asleep()));
+        ensure!(eventually(
+            || exporter.is_locked() && invalidation.is_asleep()
+        ));
         drop(first);
         ensure!(!meanwhile(|| exporter.counts().unmaps.get() != 0));
         drop(second);
@@ -159,7 +163,9 @@ mod tests {
         let visitor = Visitor::enter(&mr)?;
         let invalidation = invalidate(&exporter)?;
 
-        ensure!(eventually(|| exporter.is_locked() && invalidation.is_asleep()));
+        ensure!(eventually(
+            || exporter.is_locked() && invalidation.is_asleep()
+        ));
         let access = access(&mr)?;
         ensure!(eventually(|| access.is_asleep()));
         ensure!(!meanwhile(|| access.is_done()));
@@ -301,7 +307,11 @@ mod tests {
         let mr = Driver::new()?.register(&exporter, top)?;
 
         ensure!(mr.shows(&exporter)?);
-        for (iova, length) in [(u64::MAX, 2), (top.iova, 2 * P + 1), (top.iova + P, u64::MAX)] {
+        for (iova, length) in [
+            (u64::MAX, 2),
+            (top.iova, 2 * P + 1),
+            (top.iova + P, u64::MAX),
+        ] {
             ensure!(mr.access(iova, length).err() == Some(EINVAL), iova);
         }
         ensure!(mr.access(u64::MAX, 1).is_ok());

@@ -230,7 +230,10 @@ mod tests {
         for step in 0..20 {
             mr.write(BASE + 2 * P - 2, &[step; 4])?;
             exporter.move_to_new_pages()?;
-            ensure!(exporter.content()?[2 * P as usize - 2..][..4] == [step; 4], step);
+            ensure!(
+                exporter.content()?[2 * P as usize - 2..][..4] == [step; 4],
+                step
+            );
             ensure!(mr.shows(&exporter)?, step);
         }
         ensure!(exporter.counts().maps.get() == 21);

@@ -85,7 +85,9 @@ mod tests {
             let start = wish.offset as usize;
             let end = start + wish.length as usize;
 
-            content[start..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+            content[start..end]
+                .iter_mut()
+                .for_each(|byte| *byte ^= 0xff);
             mr.write(wish.iova, &content[start..end])?;
             Ok(*exporter.content()? == *content)
         })

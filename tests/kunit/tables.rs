@@ -42,7 +42,9 @@ mod tests {
         ("no byte in the first entry", |table| table[0].len = 0),
         ("no byte in a later entry", |table| table[1].len = 0),
         ("an address within a page", |table| table[1].addr += 8),
-        ("a length that is no page", |table| table[1].len = 2 * P - 100),
+        ("a length that is no page", |table| {
+            table[1].len = 2 * P - 100
+        }),
         ("the end of the address space", |table| {
             table[1].addr = 0u64.wrapping_sub(P)
         }),
@@ -226,8 +228,14 @@ mod tests {
                 ..Wish::all_of(&exporter)
             };
 
-            ensure!(driver.register(&exporter, wish).err() == Some(EINVAL), block_sizes);
-            ensure!(exporter.counts().unmaps.get() == maps as u64 + 1, block_sizes);
+            ensure!(
+                driver.register(&exporter, wish).err() == Some(EINVAL),
+                block_sizes
+            );
+            ensure!(
+                exporter.counts().unmaps.get() == maps as u64 + 1,
+                block_sizes
+            );
         }
         exporter.settle()
     }
