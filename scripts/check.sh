@@ -81,8 +81,7 @@ for path in sys.argv[1:]:
 }
 
 # FILE_PATH_CHANGES asks for an entry in MAINTAINERS, which is the list's to give; ENOTSUPP is the
-# very code that patch 1 translates.
-# By standard input: a name that git knows is taken for a source file.
+# very code that patch 1 translates. By standard input: a name that git knows is taken for a source file.
 checkpatch() {
 	local patch bad=0
 	for patch in patches/7.3/*.patch; do
@@ -94,13 +93,12 @@ checkpatch() {
 
 # C of the module and of its tests is written in the kernel's style too. What exports.c exports is Rust.
 checkpatch_c() {
-	git ls-files -z --cached --others --exclude-standard '*.c' '*.h' |
-		# shellcheck disable=SC2016
-		xargs -0 -r bash -c 'run_checkpatch --ignore EXPORT_SYMBOL --file "$@"' bash
+	local sources
+	mapfile -d '' -t sources < <(git ls-files -z --cached --others --exclude-standard '*.c' '*.h')
+	run_checkpatch --ignore EXPORT_SYMBOL --file "${sources[@]}"
 }
 
 run_checkpatch() { "$KDIR/scripts/checkpatch.pl" --root="$KDIR" --strict --no-summary --quiet "$@"; }
-export -f run_checkpatch
 
 kernel_doc() {
 	local out

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A KUnit suite with a case that fails, one that is skipped and one that
- * leaves a warning in the log. Inserting this module succeeds all the same; only a harness that reads results and log notices.
+ * leaves a warning in the log. Inserting this module succeeds all the same;
+ * only a harness that reads results and log notices.
  */
 
 #include <kunit/test.h>
