@@ -26,10 +26,15 @@ provision_kernel() {
 
 # With LINT=1 rustfmt and clippy too.
 provision_toolchain() {
+	"$project/scripts/host-packages.sh"
+	find_toolchain
+}
+
+# Without installing anything.
+find_toolchain() {
 	local toolchain
 	# The builds below are nobody's sub-make.
 	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
-	"$project/scripts/host-packages.sh"
 	toolchain=$("$project/scripts/toolchain.sh" ${LINT:+--lint})
 	eval "$toolchain"
 	export RUSTC HOSTRUSTC RUSTDOC RUSTFMT CLIPPY_DRIVER CARGO RUST_LIB_SRC BINDGEN LIBCLANG_PATH LLVM

@@ -245,7 +245,8 @@ main() {
 	[[ $mode != --cached ]] || [[ $(finished_entries) ]] || exit 1
 	# Built in its own surroundings: not in those of the make that called us.
 	unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES ARCH CROSS_COMPILE KBUILD_OUTPUT KCFLAGS KRUSTFLAGS KBUILD_EXTMOD
-	toolchain=$("$project/scripts/toolchain.sh")
+	# Who comes with a toolchain in the environment has been told of it.
+	toolchain=$("$project/scripts/toolchain.sh" ${RUST_LIB_SRC:+--quiet})
 	eval "$toolchain"
 	export LIBCLANG_PATH RUST_LIB_SRC
 

@@ -42,9 +42,6 @@ check_rustc() {
 
 build() {
 	check_kernel
-	toolchain=$("$project/scripts/toolchain.sh")
-	eval "$toolchain"
-	export RUST_LIB_SRC LIBCLANG_PATH
 	check_rustc
 	build_modules
 	say "the modules for Linux $(<"$KDIR/include/config/kernel.release"):"
@@ -58,7 +55,7 @@ install_modules() {
 		${INSTALL_MOD_PATH:+"INSTALL_MOD_PATH=$INSTALL_MOD_PATH"} modules_install
 }
 
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+find_toolchain
 KDIR=${KDIR:-$("$project/scripts/kernel.sh" --cached)} ||
 	die 'no kernel to build against' 'set KDIR= to a built kernel tree, or run: make kernel'
 case ${1:-} in

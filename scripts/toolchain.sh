@@ -3,6 +3,7 @@
 # Finds, and where it can completes, the toolchain; prints it as shell assignments for eval.
 # RUSTC=, BINDGEN=, LLVM= and RUST_LIB_SRC= in the environment are taken as they are.
 #   --lint   rustfmt and clippy are needed too
+#   --quiet  does not say what it found
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname -- "$0")/lib.sh"
@@ -208,16 +209,18 @@ describe() {
 	say "bindgen $(version_of "$BINDGEN" --version) ($BINDGEN), clang $(version_of "$(llvm_tool clang)" --version) (LLVM=$LLVM)"
 }
 
-lint=
-case ${1:-} in
-'') ;;
---lint) lint=1 ;;
-*) die "unknown argument: $1" "usage: toolchain.sh [--lint]" ;;
-esac
+lint='' quiet=''
+for argument; do
+	case $argument in
+	--lint) lint=1 ;;
+	--quiet) quiet=1 ;;
+	*) die "unknown argument: $argument" "usage: toolchain.sh [--lint] [--quiet]" ;;
+	esac
+done
 find_rustc
 find_companions
 find_library
 find_llvm
 find_bindgen
-describe
+[[ $quiet ]] || describe
 print_assignments
