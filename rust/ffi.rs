@@ -76,7 +76,7 @@ pub(crate) unsafe fn get(
         window,
         block_sizes: attr.block_sizes,
         device,
-        is_writable: attr.access.cast_unsigned() & WRITES != 0,
+        is_writable: attr.access as u32 & WRITES != 0,
     };
 
     Ok(KBox::new(

@@ -211,7 +211,7 @@ impl Driver {
             iova: wish.iova,
             block_sizes: wish.block_sizes,
             fd,
-            access: wish.rights.0.cast_signed(),
+            access: wish.rights.0 as c_int,
         };
 
         // SAFETY: The attributes are valid for reads, and the device is held by `self`.

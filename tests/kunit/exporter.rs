@@ -219,11 +219,11 @@ impl Exporter {
         };
 
         // SAFETY: The operations are static and expect the private pointer they are given.
-        let dmabuf =
-            from_err_ptr(unsafe { bindings::dma_buf_export(&info) }).inspect_err(|_| {
-                // SAFETY: There is no buffer that has taken it over.
-                drop(unsafe { Arc::from_raw(priv_) });
-            })?;
+        let dmabuf = unsafe { bindings::dma_buf_export(&info) };
+        let dmabuf = from_err_ptr(dmabuf).inspect_err(|_| {
+            // SAFETY: There is no buffer that has taken it over.
+            drop(unsafe { Arc::from_raw(priv_) });
+        })?;
 
         // SAFETY: The only reference to the new buffer, ours to hand over.
         Ok(unsafe { DmaBuf::from_raw(NonNull::new(dmabuf).ok_or(EINVAL)?) })

@@ -62,6 +62,6 @@ impl Fd {
 impl Drop for Fd {
     fn drop(&mut self) {
         // SAFETY: By the type invariants, the number is ours to close.
-        unsafe { bindings::close_fd(self.number.cast_unsigned()) };
+        unsafe { bindings::close_fd(self.number as u32) };
     }
 }

@@ -82,7 +82,7 @@ fn buffers(
         // Down from the top: see below.
         (0u64..4).prop_map(|pages| u64::MAX - pages),
     ];
-    let sizes = vec(orders, 1..5).prop_map(|bits| bits.iter().fold(0, |all, bit| all | 1 << bit));
+    let sizes = vec(orders, 1..5).prop_map(|bits| bits.iter().fold(0, |all, bit| all | (1 << bit)));
     let odd = prop_oneof![8 => Just(0), 1 => any::<u64>(), 1 => 0..PAGE_SIZE];
     let entries = vec((lengths, site()), entries);
     let ends = (any::<prop::sample::Index>(), any::<prop::sample::Index>());

@@ -19,7 +19,9 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// SHA-256 of a buffer's bytes `range`, in hexadecimal.
