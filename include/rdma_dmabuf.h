@@ -7,13 +7,26 @@
  * described; rxe does. A driver that links against the importer itself uses
  * the functions below and needs MODULE_IMPORT_NS("RDMA_DMABUF").
  *
- * Order of the calls for one region:
+ * There are two ways to use the memory, and a driver may mix them:
+ *
+ * * It copies with the CPU, or for another reason asks with every access:
  *
  *	get ─▶ { access_begin ─▶ access_end }* ─▶ shutdown (optional) ─▶ put
+ *
+ * * Its device has a translation table, which follows the calls of
+ *   &struct rdma_dmabuf_driver_ops:
+ *
+ *	get_with_ops ─▶ { map ─▶ unmap }* ─▶ revoked (at most once) ─▶ put
+ *
+ *   After an unmap the device fails, and rdma_dmabuf_map() has the region
+ *   mapped again.
  *
  * Locks: every function may sleep, and none may be called with the dma_resv
  * of any dma-buf held (Documentation/driver-api/dma-buf.rst, "locking
  * convention"), except rdma_dmabuf_access_end(), which takes none.
+ *
+ * What breaks the order above is warned of once and has no effect: an access
+ * that ends without having begun, a put during an access, a second put.
  */
 #ifndef _RDMA_DMABUF_H
 #define _RDMA_DMABUF_H
@@ -23,12 +36,56 @@
 struct rdma_dmabuf_region;
 
 /**
+ * enum rdma_dmabuf_mode - what becomes of a region whose dma-buf wants to move
+ * @RDMA_DMABUF_DYNAMIC: it is unmapped, and mapped again when it is needed. For
+ *	devices that can fault, or stop and go on.
+ * @RDMA_DMABUF_PINNED: the dma-buf is pinned (dma_buf_pin()) for the life of
+ *	the region, and its exporter cannot call back. Exporters may refuse that.
+ * @RDMA_DMABUF_REVOCABLE: the dma-buf is pinned, and when its exporter calls
+ *	back all the same, the region is unmapped and lost for ever. For devices
+ *	that can invalidate a key but not fault.
+ *
+ * An exporter that moves the dma-buf while it pins or maps it for the region
+ * does not revoke it.
+ */
+enum rdma_dmabuf_mode {
+	RDMA_DMABUF_DYNAMIC,
+	RDMA_DMABUF_PINNED,
+	RDMA_DMABUF_REVOCABLE,
+};
+
+/**
+ * struct rdma_dmabuf_driver_ops - what a device does when memory comes and goes
+ * @map: take over the blocks of @view, which is valid during the call; they
+ *	may be used until @unmap returns. The content is in place: the exporter's
+ *	KERNEL fences have signalled. May sleep and allocate. A negative errno
+ *	leaves the region unmapped and is passed on to who wanted it mapped.
+ * @unmap: do not touch the blocks any more once this returns. Follows a @map
+ *	that returned 0, once. Must not allocate, and not wait for user space or
+ *	a peer: the exporter may be reclaiming memory.
+ * @revoked: let the key fail from now on, for there will be no memory again.
+ *	The key stays taken until the region is put. Called at most once, after
+ *	@unmap if there was memory, under the rules of @unmap.
+ *
+ * Each may be NULL. The calls for a region come one at a time, with the
+ * dma_resv of the dma-buf held, from any task, and as early as within
+ * rdma_dmabuf_get_with_ops(). None may take a dma_resv, fault on user memory
+ * or call a function of the region.
+ */
+struct rdma_dmabuf_driver_ops {
+	int (*map)(void *priv, const struct ib_dmabuf_view *view);
+	void (*unmap)(void *priv);
+	void (*revoked)(void *priv);
+};
+
+/**
  * rdma_dmabuf_get() - make a stretch of a dma-buf ready for RDMA
  * @attr: what is wanted; read during the call only
  *
- * Attaches to the dma-buf as a dynamic importer without peer-to-peer, maps it,
- * and waits until the exporter's KERNEL fences have signalled or a fatal
- * signal arrives. What is wrong with @attr is judged in this order:
+ * Attaches to the dma-buf without peer-to-peer, in the mode that the module
+ * parameter mode= says (dynamic by default), maps it, and waits until the
+ * exporter's KERNEL fences have signalled or a fatal signal arrives. What is
+ * wrong with @attr is judged in this order:
  *
  * * -EINVAL: @attr->offset or @attr->iova plus @attr->length wraps, or offset
  *   and iova disagree below PAGE_SIZE
@@ -50,6 +107,52 @@ struct rdma_dmabuf_region;
  */
 struct rdma_dmabuf_region *
 rdma_dmabuf_get(const struct ib_dmabuf_region_attr *attr);
+
+/**
+ * rdma_dmabuf_get_with_ops() - rdma_dmabuf_get() for a driver with a device
+ * @attr: what is wanted; read during the call only
+ * @mode: what becomes of the region when its dma-buf wants to move
+ * @ops: functions of the driver, copied; NULL for none
+ * @priv: handed to the functions; the driver's, alive until rdma_dmabuf_put()
+ *	has returned
+ *
+ * As rdma_dmabuf_get(), and then has @ops->map take the blocks over.
+ *
+ * Context: May sleep.
+ * Return: As rdma_dmabuf_get(); also -EINVAL for an unknown @mode, which is
+ * judged first, the code of @ops->map, and -ENODEV if the memory was revoked
+ * meanwhile.
+ */
+struct rdma_dmabuf_region *
+rdma_dmabuf_get_with_ops(const struct ib_dmabuf_region_attr *attr,
+			 enum rdma_dmabuf_mode mode,
+			 const struct rdma_dmabuf_driver_ops *ops, void *priv);
+
+/**
+ * rdma_dmabuf_map() - have a region mapped that a move has unmapped
+ * @region: the region
+ *
+ * Does nothing if it is mapped. Otherwise maps it, waits for the exporter's
+ * KERNEL fences as rdma_dmabuf_access_begin() does, and has the driver's map
+ * function take the blocks over. They may be gone again when this returns.
+ *
+ * Context: May sleep.
+ * Return: 0, -EINVAL once the region is revoked, -ENODEV after
+ * rdma_dmabuf_shutdown(), -ETIMEDOUT if the fences took too long, the code of
+ * the driver's map function, or the exporter's code.
+ */
+int rdma_dmabuf_map(struct rdma_dmabuf_region *region);
+
+/**
+ * rdma_dmabuf_revoke() - take the memory of a region away for ever
+ * @region: the region
+ *
+ * Waits for accesses under way, unmaps, unpins and tells the driver. Works in
+ * every mode; the second time does nothing. The region still has to be put.
+ *
+ * Context: May sleep.
+ */
+void rdma_dmabuf_revoke(struct rdma_dmabuf_region *region);
 
 /**
  * rdma_dmabuf_shutdown() - let no further access to a region succeed
@@ -87,8 +190,9 @@ void rdma_dmabuf_put(struct rdma_dmabuf_region *region);
  *
  * Context: May sleep.
  * Return: 0, -EINVAL if the range is not within the region, -ENODEV after
- * rdma_dmabuf_shutdown(), -ETIMEDOUT if the fences took too long, or the
- * exporter's code.
+ * rdma_dmabuf_shutdown() and once the region is revoked, -ETIMEDOUT if the
+ * fences took too long, the code of the driver's map function, or the
+ * exporter's code, which need not be for ever in dynamic mode.
  */
 int rdma_dmabuf_access_begin(struct rdma_dmabuf_region *region, u64 iova,
 			     u64 length, struct ib_dmabuf_view *view);

@@ -32,11 +32,35 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    error::from_err_ptr,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
     prelude::*,
     scatterlist::SGTable,
     types::NotThreadSafe, //
 };
+
+/// What an importer promises its exporter, and so what it can live with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The buffer may move at any time: it is unmapped then, and mapped again when it is needed.
+    Dynamic,
+    /// The buffer is pinned for the life of the attachment, and the exporter cannot call back.
+    Pinned,
+    /// Pinned too, but the exporter can take the memory away, and then for ever.
+    Revocable,
+}
+
+impl Mode {
+    fn is_pinned(self) -> bool {
+        matches!(self, Self::Pinned | Self::Revocable)
+    }
+
+    fn has_callback(self) -> bool {
+        matches!(self, Self::Dynamic | Self::Revocable)
+    }
+}
 
 /// What an exporter can reach of an importer.
 pub(crate) trait Importer: Send + Sync + Sized + 'static {
@@ -46,8 +70,9 @@ pub(crate) trait Importer: Send + Sync + Sized + 'static {
     /// The mapping is about to go stale, or the exporter only thinks so.
     ///
     /// When it returns, the memory of the last mapping is not touched any more. Runs before
-    /// [`Attachment::new`] has returned, twice in a row, and from inside [`Held::map`] and
-    /// [`Held::unmap`] of the same task. Must not allocate: it may be called to reclaim memory.
+    /// [`Attachment::new`] has returned, twice in a row, and from inside [`Held::map`], the pin it
+    /// begins with, and [`Held::unmap`] of the same task. Must not allocate: it may be called to
+    /// reclaim memory. Never runs in [`Mode::Pinned`].
     fn invalidate(&self, held: &Held<'_, Self>);
 }
 
@@ -56,6 +81,7 @@ pub(crate) trait Importer: Send + Sync + Sized + 'static {
 struct Inner<T: Importer> {
     #[pin]
     importer: T,
+    mode: Mode,
     state: UnsafeCell<T::State>,
     is_mapped: Cell<bool>,
 }
@@ -69,6 +95,20 @@ impl<T: Importer> Inner<T> {
         allow_peer2peer: false,
         invalidate_mappings: Some(Self::invalidate_callback),
     };
+
+    /// A callback is a promise to unmap (`dma_buf_attach_revocable()`), so this has none.
+    const SILENT_OPS: bindings::dma_buf_attach_ops = bindings::dma_buf_attach_ops {
+        allow_peer2peer: false,
+        invalidate_mappings: None,
+    };
+
+    fn ops(mode: Mode) -> &'static bindings::dma_buf_attach_ops {
+        if mode.has_callback() {
+            &Self::OPS
+        } else {
+            &Self::SILENT_OPS
+        }
+    }
 
     /// # Safety
     ///
@@ -96,7 +136,7 @@ impl<T: Importer> Inner<T> {
     }
 }
 
-/// A dynamic attachment, without peer-to-peer.
+/// An attachment that core calls dynamic in every [`Mode`], without peer-to-peer.
 ///
 /// # Invariants
 ///
@@ -125,12 +165,14 @@ impl<T: Importer> Attachment<T> {
     pub(crate) fn new(
         dmabuf: DmaBuf,
         device: DmaDevice,
+        mode: Mode,
         importer: impl PinInit<T, Error>,
         state: T::State,
     ) -> Result<Self> {
         let inner = KBox::pin_init(
             try_pin_init!(Inner {
                 importer <- importer,
+                mode,
                 state: UnsafeCell::new(state),
                 is_mapped: Cell::new(false),
             }),
@@ -140,13 +182,13 @@ impl<T: Importer> Attachment<T> {
 
         // SAFETY:
         // - `dmabuf` and `device` are valid, and kept so by the object this function makes.
-        // - `OPS` is a static of this module, which the attachment cannot outlive.
+        // - The operations are statics of this module, which the attachment cannot outlive.
         // - `inner` is pinned and complete, so it may be called back at once.
         let attach = from_err_ptr(unsafe {
             bindings::dma_buf_dynamic_attach(
                 dmabuf.as_raw(),
                 device.as_raw(),
-                &Inner::<T>::OPS,
+                Inner::<T>::ops(mode),
                 core::ptr::from_ref(&*inner).cast_mut().cast(),
             )
         })?;
@@ -251,7 +293,8 @@ impl<T: Importer> Held<'_, T> {
         unsafe { Resv::from_raw((*(*self.attach.as_ptr()).dmabuf).resv) }.is_signaled()
     }
 
-    /// Has the exporter map the buffer for the device, for both directions.
+    /// Has the exporter map the buffer for the device, for both directions, and pin it first if
+    /// that is the mode.
     ///
     /// `EBUSY` if it is mapped already; else the exporter's code.
     pub(crate) fn map(&self) -> Result<Mapping> {
@@ -259,6 +302,30 @@ impl<T: Importer> Held<'_, T> {
             return Err(EBUSY);
         }
 
+        self.pin()
+            .and_then(|()| self.map_table().inspect_err(|_| self.unpin()))
+            .inspect_err(|_| self.inner.is_mapped.set(false))
+    }
+
+    fn pin(&self) -> Result {
+        if !self.inner.mode.is_pinned() {
+            return Ok(());
+        }
+
+        // SAFETY: The attachment is valid, has operations, and the lock is held by the type
+        // invariants.
+        to_result(unsafe { bindings::dma_buf_pin(self.attach.as_ptr()) })
+    }
+
+    /// Undoes [`Held::pin`], which has succeeded.
+    fn unpin(&self) {
+        if self.inner.mode.is_pinned() {
+            // SAFETY: As for the pin.
+            unsafe { bindings::dma_buf_unpin(self.attach.as_ptr()) };
+        }
+    }
+
+    fn map_table(&self) -> Result<Mapping> {
         // SAFETY: The attachment is valid and the lock held by the type invariants.
         let table = from_err_ptr(unsafe {
             bindings::dma_buf_map_attachment(
@@ -266,8 +333,7 @@ impl<T: Importer> Held<'_, T> {
                 bindings::dma_data_direction::DMA_BIDIRECTIONAL,
             )
         })
-        .and_then(|table| NonNull::new(table).ok_or(ENOMEM))
-        .inspect_err(|_| self.inner.is_mapped.set(false))?;
+        .and_then(|table| NonNull::new(table).ok_or(ENOMEM))?;
 
         // INVARIANT: As just mapped.
         Ok(Mapping {
@@ -276,7 +342,7 @@ impl<T: Importer> Held<'_, T> {
         })
     }
 
-    /// Gives the mapping back to the exporter.
+    /// Gives the mapping back to the exporter, and then the pin.
     ///
     /// A mapping of another attachment is leaked with a warning: there is no lock to undo it with.
     pub(crate) fn unmap(&self, mapping: Mapping) {
@@ -295,6 +361,7 @@ impl<T: Importer> Held<'_, T> {
                 bindings::dma_data_direction::DMA_BIDIRECTIONAL,
             );
         }
+        self.unpin();
         self.inner.is_mapped.set(false);
     }
 }

@@ -8,6 +8,9 @@
 #include "../include/rdma_dmabuf.h"
 
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_get, "RDMA_DMABUF");
+EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_get_with_ops, "RDMA_DMABUF");
+EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_map, "RDMA_DMABUF");
+EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_revoke, "RDMA_DMABUF");
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_shutdown, "RDMA_DMABUF");
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_put, "RDMA_DMABUF");
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_access_begin, "RDMA_DMABUF");

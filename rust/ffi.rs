@@ -6,27 +6,36 @@
 //! [`include/rdma/ib_dmabuf_importer.h`](srctree/include/rdma/ib_dmabuf_importer.h)
 
 use crate::{
+    attachment::Mode,
     bindings::{
         self,
         ib_dmabuf_region_attr,
         ib_dmabuf_view,
+        rdma_dmabuf_driver_ops,
+        rdma_dmabuf_mode,
         rdma_dmabuf_region, //
+    },
+    body::Request,
+    c_driver::{
+        to_c,
+        CDriver, //
     },
     device::DmaDevice,
     dma_buf::DmaBuf,
     importer::Importer,
-    region::{
-        Region,
-        Request, //
-    },
-    view::View,
+    region,
     window::Window, //
 };
 use core::ffi::c_void;
 use kernel::{
     error::to_result,
     ffi::c_int,
+    module::this_module,
     prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
     sync::{
         atomic::{
             Atomic,
@@ -42,6 +51,23 @@ global_lock! {
     unsafe(uninit) static IMPORTER: Mutex<Option<Arc<Importer>>> = None;
 }
 
+/// What the C type `struct rdma_dmabuf_region` stands for.
+type Region = region::Region<CDriver>;
+
+/// The addresses of the regions that C code holds, and whether a put was refused.
+struct Handles(Option<RBTree<usize, bool>>);
+
+impl Handles {
+    fn tree(&mut self) -> &mut RBTree<usize, bool> {
+        self.0.get_or_insert_with(RBTree::new)
+    }
+}
+
+// SAFETY: Initialised by `Service::new()`, as `IMPORTER`.
+global_lock! {
+    unsafe(uninit) static HANDLES: Mutex<Handles> = Handles(None);
+}
+
 /// Whether there has been a [`Service`].
 static IS_IN_USE: Atomic<bool> = Atomic::new(false);
 
@@ -55,14 +81,25 @@ const WRITES: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
 
+fn mode_from_c(mode: rdma_dmabuf_mode) -> Result<Mode> {
+    match mode {
+        bindings::rdma_dmabuf_mode_RDMA_DMABUF_DYNAMIC => Ok(Mode::Dynamic),
+        bindings::rdma_dmabuf_mode_RDMA_DMABUF_PINNED => Ok(Mode::Pinned),
+        bindings::rdma_dmabuf_mode_RDMA_DMABUF_REVOCABLE => Ok(Mode::Revocable),
+        _ => Err(EINVAL),
+    }
+}
+
 /// Makes the region that `attr` asks for; the order of the checks is part of the contract.
 ///
 /// # Safety
 ///
 /// `attr.dma_device` is null or a valid device, with a reference held during the call.
-pub(crate) unsafe fn get(
+unsafe fn make(
     importer: &Arc<Importer>,
     attr: &ib_dmabuf_region_attr,
+    mode: Mode,
+    driver: CDriver,
 ) -> Result<KBox<Region>> {
     let window = Window::new(attr.offset, attr.length, attr.iova)?;
     let dmabuf = DmaBuf::from_fd(attr.fd)?;
@@ -77,12 +114,33 @@ pub(crate) unsafe fn get(
         block_sizes: attr.block_sizes,
         device,
         is_writable: attr.access as u32 & WRITES != 0,
+        mode,
     };
 
     Ok(KBox::new(
-        Region::new(importer, dmabuf, request)?,
+        Region::new(importer, dmabuf, request, driver)?,
         GFP_KERNEL_ACCOUNT,
     )?)
+}
+
+/// As [`make`], for C code to hold.
+///
+/// # Safety
+///
+/// As [`make`].
+pub(crate) unsafe fn get(
+    importer: &Arc<Importer>,
+    attr: &ib_dmabuf_region_attr,
+    mode: Mode,
+    driver: CDriver,
+) -> Result<*mut rdma_dmabuf_region> {
+    // SAFETY: By the safety requirements.
+    let region = unsafe { make(importer, attr, mode, driver) }?;
+    let address = core::ptr::from_ref(&*region).addr();
+    let node = RBTreeNode::new(address, false, GFP_KERNEL_ACCOUNT)?;
+
+    HANDLES.lock().tree().insert(node);
+    Ok(KBox::into_raw(region).cast())
 }
 
 /// # Safety
@@ -92,11 +150,40 @@ pub(crate) unsafe fn get(
 unsafe extern "C" fn rdma_dmabuf_get(
     attr: *const ib_dmabuf_region_attr,
 ) -> *mut rdma_dmabuf_region {
-    // SAFETY: By the safety requirements.
-    match importer().and_then(|importer| unsafe { get(&importer, &*attr) }) {
-        Ok(region) => KBox::into_raw(region).cast(),
-        Err(error) => error.to_ptr(),
-    }
+    let region = importer().and_then(|importer| {
+        let mode = importer.settings().mode;
+
+        // SAFETY: By the safety requirements.
+        unsafe { get(&importer, &*attr, mode, CDriver::none()) }
+    });
+
+    region.unwrap_or_else(|error| error.to_ptr())
+}
+
+/// # Safety
+///
+/// As [`rdma_dmabuf_get`]; the functions of `ops`, if it is not null, may be called with `private`
+/// under the rules of the header until the region is put.
+#[no_mangle]
+unsafe extern "C" fn rdma_dmabuf_get_with_ops(
+    attr: *const ib_dmabuf_region_attr,
+    mode: rdma_dmabuf_mode,
+    ops: *const rdma_dmabuf_driver_ops,
+    private: *mut c_void,
+) -> *mut rdma_dmabuf_region {
+    let region = importer().and_then(|importer| {
+        // SAFETY: By the safety requirements.
+        unsafe {
+            get(
+                &importer,
+                &*attr,
+                mode_from_c(mode)?,
+                CDriver::new(ops, private),
+            )
+        }
+    });
+
+    region.unwrap_or_else(|error| error.to_ptr())
 }
 
 /// # Safety
@@ -118,11 +205,92 @@ unsafe extern "C" fn rdma_dmabuf_shutdown(region: *mut rdma_dmabuf_region) {
 
 /// # Safety
 ///
-/// `region` came from [`rdma_dmabuf_get`]; this is its only put, and no other call is under way.
+/// `region` came from [`rdma_dmabuf_get`] and has not been put.
+#[no_mangle]
+unsafe extern "C" fn rdma_dmabuf_map(region: *mut rdma_dmabuf_region) -> c_int {
+    // SAFETY: By the safety requirements.
+    match unsafe { borrow(region) }.map() {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// # Safety
+///
+/// `region` came from [`rdma_dmabuf_get`] and has not been put.
+#[no_mangle]
+unsafe extern "C" fn rdma_dmabuf_revoke(region: *mut rdma_dmabuf_region) {
+    // SAFETY: By the safety requirements.
+    unsafe { borrow(region) }.revoke();
+}
+
+/// What became of a put.
+enum Put {
+    Done,
+    /// As before, but a put had been refused, which has kept the module loaded.
+    DoneAtLast,
+}
+
+/// Takes a region from C code's hands; [`None`], with a warning, if it is in use or not there.
+///
+/// # Safety
+///
+/// `region` came from [`rdma_dmabuf_get`], and no other call is under way if it has not been put.
+unsafe fn take(region: *mut rdma_dmabuf_region) -> Option<(KBox<Region>, Put)> {
+    let address = region.addr();
+    let Some(was_refused) = HANDLES.lock().tree().get(&address).copied() else {
+        // SAFETY: Only warns.
+        unsafe { bindings::rdma_dmabuf_helper_warn_put_twice() };
+        return None;
+    };
+
+    // SAFETY: The region is alive, since it is listed.
+    if unsafe { borrow(region) }.is_accessed() {
+        // SAFETY: Only warns.
+        unsafe { bindings::rdma_dmabuf_helper_warn_put_accessed() };
+        refuse(address);
+        return None;
+    }
+
+    let node = HANDLES.lock().tree().remove_node(&address);
+    drop(node);
+
+    // SAFETY: This is the pointer of the box, and by the safety requirements nobody else uses it.
+    let region = unsafe { KBox::from_raw(region.cast()) };
+    Some((
+        region,
+        if was_refused {
+            Put::DoneAtLast
+        } else {
+            Put::Done
+        },
+    ))
+}
+
+/// Notes that a region stays although it was put. It may stay for ever, and the module with it.
+fn refuse(address: usize) {
+    if let Some(was_refused) = HANDLES.lock().tree().get_mut(&address) {
+        if !core::mem::replace(was_refused, true) {
+            // SAFETY: The module is running this function, so it is loaded.
+            unsafe { bindings::__module_get(this_module::<crate::LocalModule>().as_ptr()) };
+        }
+    }
+}
+
+/// # Safety
+///
+/// `region` came from [`rdma_dmabuf_get`]; this is its only put, and no other call is under way. A
+/// second put, and one with an access under way, are warned of and do nothing.
 #[no_mangle]
 unsafe extern "C" fn rdma_dmabuf_put(region: *mut rdma_dmabuf_region) {
-    // SAFETY: By the safety requirements, this is the pointer of the box, and nobody else uses it.
-    drop(unsafe { KBox::<Region>::from_raw(region.cast()) });
+    // SAFETY: By the safety requirements.
+    if let Some((region, put)) = unsafe { take(region) } {
+        drop(region);
+        if let Put::DoneAtLast = put {
+            // SAFETY: Gives back what `refuse()` has taken; the caller holds the module as well.
+            unsafe { bindings::module_put(this_module::<crate::LocalModule>().as_ptr()) };
+        }
+    }
 }
 
 /// # Safety
@@ -147,19 +315,11 @@ unsafe extern "C" fn rdma_dmabuf_access_begin(
     }
 }
 
-fn to_c(view: &View) -> ib_dmabuf_view {
-    ib_dmabuf_view {
-        blocks: view.addrs().as_ptr(),
-        nr_blocks: view.addrs().len() as u64,
-        iova: view.first_iova(),
-        block_shift: view.size().shift(),
-    }
-}
-
 /// # Safety
 ///
-/// The current task began an access to `region` that has not ended, and does not use its view any
-/// more.
+/// `region` came from [`rdma_dmabuf_get`] and has not been put. The current task began an access
+/// that has not ended, and does not use its view any more; an end without a begin is warned of and
+/// does nothing.
 #[no_mangle]
 unsafe extern "C" fn rdma_dmabuf_access_end(region: *mut rdma_dmabuf_region) {
     // SAFETY: By the safety requirements.
@@ -169,6 +329,14 @@ unsafe extern "C" fn rdma_dmabuf_access_end(region: *mut rdma_dmabuf_region) {
 // The header and the functions above must agree.
 const _: unsafe extern "C" fn(*const ib_dmabuf_region_attr) -> *mut rdma_dmabuf_region =
     bindings::rdma_dmabuf_get;
+const _: unsafe extern "C" fn(
+    *const ib_dmabuf_region_attr,
+    rdma_dmabuf_mode,
+    *const rdma_dmabuf_driver_ops,
+    *mut c_void,
+) -> *mut rdma_dmabuf_region = bindings::rdma_dmabuf_get_with_ops;
+const _: unsafe extern "C" fn(*mut rdma_dmabuf_region) -> c_int = bindings::rdma_dmabuf_map;
+const _: unsafe extern "C" fn(*mut rdma_dmabuf_region) = bindings::rdma_dmabuf_revoke;
 const _: unsafe extern "C" fn(*mut rdma_dmabuf_region) = bindings::rdma_dmabuf_shutdown;
 const _: unsafe extern "C" fn(*mut rdma_dmabuf_region) = bindings::rdma_dmabuf_put;
 const _: unsafe extern "C" fn(*mut rdma_dmabuf_region, u64, u64, *mut ib_dmabuf_view) -> c_int =
@@ -251,7 +419,10 @@ impl Service {
 
         // SAFETY: Only the first caller gets here, and nobody can call in before it is done: the
         // exports are the module's, which is not live yet, and the registration comes below.
-        unsafe { IMPORTER.init() };
+        unsafe {
+            IMPORTER.init();
+            HANDLES.init();
+        }
 
         let table = KBox::new(
             bindings::ib_dmabuf_importer_ops {

@@ -112,13 +112,26 @@ impl<V> Gate<V> {
 
     /// Gives up a pass that was turned into a borrow of C by [`Pass::into_view`].
     ///
+    /// A driver that has no pass gets a warning, once, and nothing else happens. With lock
+    /// debugging that is the current task's own pass; without, anybody's: a second load and a
+    /// branch are all that the fast path can afford.
+    ///
     /// # Safety
     ///
-    /// The current task called [`Pass::into_view`] on a pass of this gate, and does not use the
-    /// view any more.
+    /// The view of the pass is not used any more.
     pub(crate) unsafe fn leave(&self) {
-        // SAFETY: The forgotten pass held the semaphore for reading.
-        unsafe { bindings::up_read(self.sem.get()) };
+        // SAFETY: `sem` is initialised by `new()`.
+        if unsafe { bindings::rdma_dmabuf_helper_warn_unless_passed(self.sem.get()) } {
+            // SAFETY: The forgotten pass held the semaphore for reading.
+            unsafe { bindings::up_read(self.sem.get()) };
+        }
+    }
+
+    /// Whether an access is in flight. Nobody opens or closes the gate meanwhile, since that needs
+    /// the reservation lock.
+    pub(crate) fn is_passed<T: Importer>(&self, _held: &Held<'_, T>) -> bool {
+        // SAFETY: `sem` is initialised by `new()`.
+        unsafe { bindings::rdma_dmabuf_helper_is_locked(self.sem.get()) }
     }
 
     /// Opens the gate on `view`. There must be nobody in it, which the reservation lock and an

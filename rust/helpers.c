@@ -7,9 +7,11 @@
 #include <linux/dma-resv.h>
 #include <linux/fs.h>
 #include <linux/ioport.h>
+#include <linux/lockdep.h>
 #include <linux/memory_hotplug.h>
 #include <linux/memremap.h>
 #include <linux/pfn.h>
+#include <linux/rwsem.h>
 #include <linux/sched/signal.h>
 #include <linux/swiotlb.h>
 
@@ -89,4 +91,35 @@ bool rdma_dmabuf_helper_is_ordinary_page(phys_addr_t phys)
 bool rdma_dmabuf_helper_fatal_signal_pending(void)
 {
 	return fatal_signal_pending(current);
+}
+
+bool rdma_dmabuf_helper_is_locked(struct rw_semaphore *sem)
+{
+	return rwsem_is_locked(sem);
+}
+
+/* Only lockdep knows whose lock it is. */
+static bool is_passed(struct rw_semaphore *sem)
+{
+#ifdef CONFIG_LOCKDEP
+	if (debug_locks)
+		return lockdep_is_held(sem);
+#endif
+	return rwsem_is_locked(sem);
+}
+
+bool rdma_dmabuf_helper_warn_unless_passed(struct rw_semaphore *sem)
+{
+	return !WARN_ONCE(!is_passed(sem),
+			  "rdma_dmabuf: an access ends that has not begun: the driver must pair them\n");
+}
+
+void rdma_dmabuf_helper_warn_put_twice(void)
+{
+	WARN_ONCE(1, "rdma_dmabuf: a region is put that is not there: the driver must put it once\n");
+}
+
+void rdma_dmabuf_helper_warn_put_accessed(void)
+{
+	WARN_ONCE(1, "rdma_dmabuf: a region is put during an access and stays: the driver must end that first\n");
 }

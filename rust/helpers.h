@@ -7,6 +7,7 @@
 #define _RDMA_DMABUF_HELPERS_H
 
 #include <linux/dma-buf.h>
+#include <linux/rwsem.h>
 
 bool rdma_dmabuf_helper_dma_buf_readable(struct dma_buf *dmabuf);
 bool rdma_dmabuf_helper_dma_buf_writable(struct dma_buf *dmabuf);
@@ -25,5 +26,17 @@ bool rdma_dmabuf_helper_is_system_ram(phys_addr_t phys, size_t bytes);
 bool rdma_dmabuf_helper_is_ordinary_page(phys_addr_t phys);
 
 bool rdma_dmabuf_helper_fatal_signal_pending(void);
+
+bool rdma_dmabuf_helper_is_locked(struct rw_semaphore *sem);
+bool rdma_dmabuf_helper_warn_unless_passed(struct rw_semaphore *sem);
+void rdma_dmabuf_helper_warn_put_twice(void);
+void rdma_dmabuf_helper_warn_put_accessed(void);
+
+void rdma_dmabuf_helper_trace_map(u64 region, u64 ino, u64 blocks,
+				  u64 block_size);
+void rdma_dmabuf_helper_trace_unmap(u64 region);
+void rdma_dmabuf_helper_trace_invalidate(u64 region);
+void rdma_dmabuf_helper_trace_fault(u64 region);
+void rdma_dmabuf_helper_trace_revoke(u64 region);
 
 #endif /* _RDMA_DMABUF_HELPERS_H */

@@ -3,6 +3,7 @@
 //! What all regions have in common: the device, the settings, and the list of those that live.
 
 use crate::{
+    attachment::Mode,
     device::OwnDevice,
     record::{
         Presence,
@@ -39,9 +40,25 @@ pub(crate) struct Settings {
     pub(crate) fence_timeout_ms: u32,
     /// Whether an MR needs the rights that the dma-buf's file was opened with.
     pub(crate) check_rights: bool,
+    /// The mode of regions whose driver does not choose one.
+    pub(crate) mode: Mode,
 }
 
 impl Settings {
+    /// What a number given by the user stands for. `EINVAL`, with the choice in the log, if it
+    /// stands for nothing.
+    pub(crate) fn mode_from(number: u32) -> Result<Mode> {
+        match number {
+            0 => Ok(Mode::Dynamic),
+            1 => Ok(Mode::Pinned),
+            2 => Ok(Mode::Revocable),
+            _ => {
+                pr_err!("mode={number} is unknown: use 0 (dynamic), 1 (pinned) or 2 (revocable)\n");
+                Err(EINVAL)
+            }
+        }
+    }
+
     /// Bounds what the user asked for.
     pub(crate) fn clamped(self) -> Self {
         Self {

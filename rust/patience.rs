@@ -95,6 +95,12 @@ pub(crate) struct Wait<'a> {
 }
 
 impl Wait<'_> {
+    /// Nanoseconds since the access began.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        // Never negative: the clock is monotonic.
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(0)
+    }
+
     /// Waits until the KERNEL fences of `resv` have signalled.
     ///
     /// `ENODEV` once `is_over` says so, `ETIMEDOUT` when the time is up, `EINTR` on a fatal signal

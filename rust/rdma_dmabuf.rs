@@ -7,24 +7,30 @@
 //! the driver as uniform blocks.
 //!
 //! ```text
-//!   logic         importer   region   view   patience   record      no `unsafe`, no bindings
+//!   logic         importer   region   body   driver   block_list    no `unsafe`, no bindings
+//!                 patience   record
 //!                 window   blocks                                   pure: also built on the host
 //!                   │
 //!                   ▼
-//!   abstractions  ffi   attachment   dma_buf   dma_resv   gate   device   signal
+//!   abstractions  ffi   c_driver   attachment   dma_buf   dma_resv   gate   device   signal
+//!                 trace
 //!                   │
 //!                   ▼
-//!   raw           bindings (bindgen)   helpers.c   exports.c
+//!   raw           bindings (bindgen)   helpers.c   exports.c   trace.c
 //! ```
 //!
-//! The arrows are the only direction there is, but for `ffi`, where C calls in.
+//! The arrows are the only direction there is, but for `ffi` and `c_driver`, where C calls in.
 
 mod attachment;
 mod bindings;
+mod block_list;
 mod blocks;
+mod body;
+mod c_driver;
 mod device;
 mod dma_buf;
 mod dma_resv;
+mod driver;
 mod ffi;
 mod gate;
 mod importer;
@@ -32,7 +38,7 @@ mod patience;
 mod record;
 mod region;
 mod signal;
-mod view;
+mod trace;
 mod window;
 
 #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
@@ -68,6 +74,10 @@ module! {
             default: true,
             description: "Refuse MRs with rights that the dma-buf was not opened with",
         },
+        mode: u32 {
+            default: 0,
+            description: "Mode of MRs whose driver does not choose: 0 dynamic, 1 pinned, 2 revocable",
+        },
     },
 }
 
@@ -83,6 +93,7 @@ impl kernel::Module for RdmaDmabuf {
         let settings = Settings {
             fence_timeout_ms: module_parameters::fence_timeout_ms.value(),
             check_rights: module_parameters::check_rights.value(),
+            mode: Settings::mode_from(module_parameters::mode.value())?,
         };
         let importer = Importer::new(OwnDevice::new()?, settings)?;
         let files = DebugFiles::new(&importer)?;

@@ -5,8 +5,10 @@
 //! Both are shown in debugfs and take no lock that a driver or an exporter could hold.
 
 use crate::{
+    attachment::Mode,
+    block_list::Blocks,
     dma_buf::DmaBuf,
-    view::View,
+    trace,
     window::Window, //
 };
 use core::fmt::Write;
@@ -53,7 +55,9 @@ pub(crate) struct Totals {
     pub(crate) unmaps: Counter,
     pub(crate) invalidations: Counter,
     pub(crate) faults: Counter,
+    pub(crate) revocations: Counter,
     pub(crate) refused: Counter,
+    pub(crate) fence_wait_ns: Counter,
     pub(crate) bytes_mapped: Counter,
     pub(crate) blocks_mapped: Counter,
 }
@@ -67,7 +71,9 @@ impl Totals {
             unmaps: Counter::new(),
             invalidations: Counter::new(),
             faults: Counter::new(),
+            revocations: Counter::new(),
             refused: Counter::new(),
+            fence_wait_ns: Counter::new(),
             bytes_mapped: Counter::new(),
             blocks_mapped: Counter::new(),
         }
@@ -82,7 +88,9 @@ impl Totals {
             ("unmaps", &self.unmaps),
             ("invalidations", &self.invalidations),
             ("faults", &self.faults),
+            ("revocations", &self.revocations),
             ("refused", &self.refused),
+            ("fence_wait_ns", &self.fence_wait_ns),
             ("bytes_mapped", &self.bytes_mapped),
             ("blocks_mapped", &self.blocks_mapped),
         ];
@@ -100,13 +108,16 @@ pub(crate) struct Record {
     exporter: CString,
     inode: u64,
     window: Window,
+    mode: Mode,
     totals: Arc<Totals>,
     blocks: Counter,
     block_size: Counter,
-    pub(crate) maps: Counter,
-    pub(crate) invalidations: Counter,
-    pub(crate) faults: Counter,
-    pub(crate) refused: Counter,
+    maps: Counter,
+    invalidations: Counter,
+    faults: Counter,
+    revocations: Counter,
+    refused: Counter,
+    fence_wait_ns: Counter,
 }
 
 impl Record {
@@ -115,6 +126,7 @@ impl Record {
         id: u64,
         dmabuf: &DmaBuf,
         window: Window,
+        mode: Mode,
         totals: Arc<Totals>,
     ) -> Result<Arc<Self>> {
         let exporter = CString::try_from(dmabuf.exporter())?;
@@ -125,13 +137,16 @@ impl Record {
                 exporter,
                 inode: dmabuf.inode(),
                 window,
+                mode,
                 totals,
                 blocks: Counter::new(),
                 block_size: Counter::new(),
                 maps: Counter::new(),
                 invalidations: Counter::new(),
                 faults: Counter::new(),
+                revocations: Counter::new(),
                 refused: Counter::new(),
+                fence_wait_ns: Counter::new(),
             },
             GFP_KERNEL_ACCOUNT,
         )?)
@@ -146,30 +161,46 @@ impl Record {
         self.totals.attaches.add(1);
     }
 
-    pub(crate) fn mapped(&self, view: &View) {
-        let blocks = view.addrs().len() as u64;
+    pub(crate) fn mapped(&self, blocks: &Blocks) {
+        let count = blocks.addrs().len() as u64;
 
         self.maps.add(1);
-        self.blocks.set(blocks);
-        self.block_size.set(view.size().bytes());
+        self.blocks.set(count);
+        self.block_size.set(blocks.size().bytes());
         self.totals.maps.add(1);
-        self.totals.blocks_mapped.add(blocks);
+        self.totals.blocks_mapped.add(count);
         self.totals.bytes_mapped.add(self.window.length());
+        trace::map(self.id, self.inode, count, blocks.size());
     }
 
     pub(crate) fn unmapped(&self) {
         self.blocks.set(0);
         self.totals.unmaps.add(1);
+        trace::unmap(self.id);
     }
 
     pub(crate) fn invalidated(&self) {
         self.invalidations.add(1);
         self.totals.invalidations.add(1);
+        trace::invalidate(self.id);
     }
 
     pub(crate) fn faulted(&self) {
         self.faults.add(1);
         self.totals.faults.add(1);
+        trace::fault(self.id);
+    }
+
+    pub(crate) fn revoked(&self) {
+        self.revocations.add(1);
+        self.totals.revocations.add(1);
+        trace::revoke(self.id);
+    }
+
+    /// An access, or the registration, has waited for fences.
+    pub(crate) fn waited(&self, ns: u64) {
+        self.fence_wait_ns.add(ns);
+        self.totals.fence_wait_ns.add(ns);
     }
 
     pub(crate) fn refused(&self) {
@@ -177,10 +208,35 @@ impl Record {
         self.totals.refused.add(1);
     }
 
+    fn mode_name(&self) -> &'static str {
+        match self.mode {
+            Mode::Dynamic => "dynamic",
+            Mode::Pinned => "pinned",
+            Mode::Revocable => "revocable",
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        if self.revocations.get() != 0 {
+            "revoked"
+        } else if self.blocks.get() == 0 {
+            "unmapped"
+        } else {
+            "mapped"
+        }
+    }
+
+    /// Bytes of the region that are mapped.
+    fn bytes(&self) -> u64 {
+        if self.blocks.get() == 0 {
+            0
+        } else {
+            self.window.length()
+        }
+    }
+
     /// One line of `key=value` pairs.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let blocks = self.blocks.get();
-
         write!(f, "region={} exporter=", self.id)?;
         for &byte in self.exporter.to_bytes() {
             // A value has no spaces, whatever the exporter calls itself.
@@ -189,22 +245,27 @@ impl Record {
         }
         write!(
             f,
-            " ino={} offset={} length={} iova={:#x} mode=dynamic ",
+            " ino={} offset={} length={} iova={:#x} mode={} state={} ",
             self.inode,
             self.window.offset(),
             self.window.length(),
             self.window.iova(),
+            self.mode_name(),
+            self.state_name(),
         )?;
         writeln!(
             f,
-            "state={} blocks={} block_size={} maps={} invalidations={} faults={} refused={}",
-            if blocks == 0 { "unmapped" } else { "mapped" },
-            blocks,
+            "blocks={} block_size={} maps={} invalidations={} faults={} refused={} revocations={} \
+             fence_wait_ns={} bytes={}",
+            self.blocks.get(),
             self.block_size.get(),
             self.maps.get(),
             self.invalidations.get(),
             self.faults.get(),
             self.refused.get(),
+            self.revocations.get(),
+            self.fence_wait_ns.get(),
+            self.bytes(),
         )
     }
 }

@@ -2,26 +2,18 @@
 
 //! A region: a stretch of a dma-buf that a memory region of an RDMA driver stands on.
 //!
-//! ```text
-//!               access or registration            fences signalled
-//!   Unmapped ─────────▶ Mapping ─────────▶ Mapped ─────────▶ Mapped, gate open
-//!      ▲                                     │                     │
-//!      └────────── invalidate: close the gate, then unmap ─────────┘
-//! ```
-//!
-//! Everything but "gate open" is the state under the reservation lock. `Mapping` is there for an
-//! exporter that moves the buffer for us while we map it and calls back in the middle: that is
-//! the buffer being placed, and says nothing about the table the map is about to return.
+//! The driver's side of it. What the exporter can reach is the [`Body`], where the states are.
 
 use crate::{
-    attachment::{
-        Attachment,
-        Held,
-        Importer as Invalidate,
-        Mapping, //
+    attachment::Attachment,
+    block_list::Blocks,
+    body::{
+        Body,
+        Request,
+        State, //
     },
-    device::DmaDevice,
     dma_buf::DmaBuf,
+    driver::Driver,
     gate::{
         Gate,
         Pass, //
@@ -30,14 +22,14 @@ use crate::{
         Importer,
         Listing, //
     },
-    patience::Patience,
-    record::Record,
-    view::View,
-    window::Window, //
+    patience::{
+        Patience,
+        Wait, //
+    },
+    record::Record, //
 };
 use kernel::{
     prelude::*,
-    static_lock_class,
     sync::{
         atomic::{
             Atomic,
@@ -47,151 +39,28 @@ use kernel::{
     },
 };
 
-/// What a driver asks for, apart from the dma-buf.
-pub(crate) struct Request {
-    /// The bytes, and the address by which they are reached.
-    pub(crate) window: Window,
-    /// Bit `n` stands for blocks of 2^`n` bytes.
-    pub(crate) block_sizes: u64,
-    /// Whose addresses are wanted.
-    pub(crate) device: DmaDevice,
-    /// Whether the memory will be written through the region.
-    pub(crate) is_writable: bool,
-}
-
-/// Where a region stands; changes only under the reservation lock.
-enum State {
-    /// The exporter is free to move the buffer.
-    Unmapped,
-    /// A task is mapping; it holds the lock all the time.
-    Mapping,
-    /// The table is valid until the exporter calls back.
-    Mapped(Mapping, Content),
-}
-
-/// Whether the memory of a valid table may be touched.
-enum Content {
-    /// Not yet: the exporter may still be filling it.
-    Pending(View),
-    /// The gate is open.
-    Ready,
-}
-
-/// What the exporter can call back.
-#[pin_data]
-struct Body {
-    window: Window,
-    block_sizes: u64,
-    device: DmaDevice,
-    record: Arc<Record>,
-    dying: Atomic<bool>,
-    #[pin]
-    gate: Gate<View>,
-}
-
-impl Body {
-    fn new(request: Request, record: Arc<Record>) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            window: request.window,
-            block_sizes: request.block_sizes,
-            device: request.device,
-            record,
-            dying: Atomic::new(false),
-            gate <- Gate::new(c"rdma_dmabuf::gate", static_lock_class!()),
-        })
-    }
-
-    /// Maps the buffer unless it is mapped. Returns whether it had to.
-    fn ensure_mapped(&self, held: &Held<'_, Self>) -> Result<bool> {
-        match held.replace_state(State::Mapping) {
-            State::Unmapped => {
-                let (state, result) = match self.map(held) {
-                    Ok((mapping, view)) => (
-                        State::Mapped(mapping, Content::Pending(view)),
-                        Ok(true), //
-                    ),
-                    Err(error) => (State::Unmapped, Err(error)),
-                };
-
-                held.replace_state(state);
-                result
-            }
-            mapped @ State::Mapped(..) => {
-                held.replace_state(mapped);
-                Ok(false)
-            }
-            // Called back from inside our own map, which will do it.
-            State::Mapping => Err(EBUSY),
-        }
-    }
-
-    fn map(&self, held: &Held<'_, Self>) -> Result<(Mapping, View)> {
-        let mapping = held.map()?;
-
-        match View::new(&mapping, &self.window, self.block_sizes, &self.device) {
-            Ok(view) => {
-                self.record.mapped(&view);
-                Ok((mapping, view))
-            }
-            Err(error) => {
-                held.unmap(mapping);
-                Err(error)
-            }
-        }
-    }
-
-    /// Opens the gate if the buffer is mapped; to be called once the fences have signalled.
-    fn open(&self, held: &Held<'_, Self>) {
-        let state = match held.replace_state(State::Mapping) {
-            State::Mapped(mapping, Content::Pending(view)) => {
-                self.gate.open(held, view);
-                State::Mapped(mapping, Content::Ready)
-            }
-            other => other,
-        };
-
-        held.replace_state(state);
-    }
-
-    /// Ends every access, then gives the mapping back. Nothing to do if there is none.
-    fn unmap(&self, held: &Held<'_, Self>) {
-        match held.replace_state(State::Unmapped) {
-            State::Mapped(mapping, _) => {
-                drop(self.gate.close(held));
-                held.unmap(mapping);
-                self.record.unmapped();
-            }
-            other => {
-                held.replace_state(other);
-            }
-        }
-    }
-}
-
-impl Invalidate for Body {
-    type State = State;
-
-    fn invalidate(&self, held: &Held<'_, Self>) {
-        self.record.invalidated();
-        self.unmap(held);
-    }
-}
-
 /// A region in use by a driver.
-pub(crate) struct Region {
-    attachment: Attachment<Body>,
+pub(crate) struct Region<D: Driver> {
+    attachment: Attachment<Body<D>>,
     patience: Patience,
+    is_dying: Atomic<bool>,
     // Dropped last: the list shows a region until its dma-buf is given back.
     _listing: Listing,
 }
 
-impl Region {
-    /// Attaches, maps, and waits until the memory may be touched or a fatal signal arrives.
+impl<D: Driver> Region<D> {
+    /// Attaches, maps, waits until the memory may be touched or a fatal signal arrives, and hands
+    /// the blocks to `driver`.
     ///
     /// `EINVAL` if the window is not within the buffer or empty, `EACCES` if the file lacks a
-    /// right; see [`View::new`] and [`Attachment::new`] for the rest. The reservation lock must
-    /// not be held.
-    pub(crate) fn new(importer: &Arc<Importer>, dmabuf: DmaBuf, request: Request) -> Result<Self> {
+    /// right; see [`Blocks::new`], [`Attachment::new`] and [`Driver::map`] for the rest. The
+    /// reservation lock must not be held.
+    pub(crate) fn new(
+        importer: &Arc<Importer>,
+        dmabuf: DmaBuf,
+        request: Request,
+        driver: D,
+    ) -> Result<Self> {
         request.window.check_buffer(dmabuf.size() as u64)?;
         if importer.settings().check_rights {
             check_rights(&dmabuf, request.is_writable)?;
@@ -201,16 +70,19 @@ impl Region {
             importer.next_id(),
             &dmabuf,
             request.window,
+            request.mode,
             importer.totals().clone(),
         )?;
         let device = request.device.clone();
-        let body = Body::new(request, record.clone());
-        let attachment = Attachment::new(dmabuf, device, body, State::Unmapped)?;
+        let mode = request.mode;
+        let body = Body::new(request, driver, record.clone());
+        let attachment = Attachment::new(dmabuf, device, mode, body, State::Unmapped)?;
 
         record.attached();
         let region = Self {
             attachment,
             patience: Patience::new(importer.settings().fence_timeout_ms),
+            is_dying: Atomic::new(false),
             _listing: importer.list(record)?,
         };
 
@@ -218,8 +90,14 @@ impl Region {
         Ok(region)
     }
 
-    fn body(&self) -> &Body {
+    fn body(&self) -> &Body<D> {
         self.attachment.importer()
+    }
+
+    /// The driver's own part.
+    #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+    pub(crate) fn driver(&self) -> &D {
+        &self.body().driver
     }
 
     /// The first map, at registration.
@@ -230,25 +108,35 @@ impl Region {
             let held = self.attachment.lock();
             self.body().ensure_mapped(&held)?;
             if held.is_signaled() {
-                self.body().open(&held);
-                return Ok(());
+                return self.body().open(&held);
             }
             drop(held);
 
-            wait.for_fences(self.attachment.resv(), || false)?;
+            self.wait_for_fences(&mut wait)?;
         }
+    }
+
+    fn wait_for_fences(&self, wait: &mut Wait<'_>) -> Result {
+        let before = wait.elapsed_ns();
+        let result = wait.for_fences(self.attachment.resv(), || self.has_ended());
+
+        self.body()
+            .record
+            .waited(wait.elapsed_ns().saturating_sub(before));
+        result
     }
 
     /// Lets an access to `length` bytes at `iova` pass, mapping the buffer if it has moved.
     ///
-    /// `EINVAL` outside the window, `ENODEV` after [`Region::shutdown`], `ETIMEDOUT` if the fences
-    /// took too long, else the exporter's code. The reservation lock must not be held.
-    pub(crate) fn access(&self, iova: u64, length: u64) -> Result<Pass<'_, View>> {
+    /// `EINVAL` outside the window, `ENODEV` after [`Region::shutdown`] and once revoked,
+    /// `ETIMEDOUT` if the fences took too long, else the exporter's or the driver's code. The
+    /// reservation lock must not be held.
+    pub(crate) fn access(&self, iova: u64, length: u64) -> Result<Pass<'_, Blocks>> {
         self.try_access(iova, length)
             .inspect_err(|_| self.body().record.refused())
     }
 
-    fn try_access(&self, iova: u64, length: u64) -> Result<Pass<'_, View>> {
+    fn try_access(&self, iova: u64, length: u64) -> Result<Pass<'_, Blocks>> {
         if !self.body().window.contains(iova, length) {
             return Err(EINVAL);
         }
@@ -261,16 +149,27 @@ impl Region {
         self.fault()
     }
 
+    /// Maps the buffer if it has moved, and hands the blocks to the driver: for a driver whose
+    /// device has run into an unmapped region.
+    ///
+    /// `EINVAL` once revoked (as `ib_umem_dmabuf_map_pages()`), else as [`Region::access`].
+    pub(crate) fn map(&self) -> Result {
+        if self.body().is_revoked() {
+            return Err(EINVAL);
+        }
+        self.fault().map(drop)
+    }
+
     /// The slow path: map, wait for the content without the lock, and look again.
     ///
     /// The pass is taken before the lock is given up, so an exporter that moves the buffer in a
     /// loop can delay an access but not starve it.
-    fn fault(&self) -> Result<Pass<'_, View>> {
+    fn fault(&self) -> Result<Pass<'_, Blocks>> {
         let body = self.body();
         let mut wait = self.patience.begin();
 
         loop {
-            if self.is_dying() {
+            if self.has_ended() {
                 return Err(ENODEV);
             }
 
@@ -279,31 +178,50 @@ impl Region {
                 body.record.faulted();
             }
             if held.is_signaled() {
-                body.open(&held);
+                body.open(&held)?;
                 return body.gate.pass_held(&held).ok_or(EAGAIN);
             }
             drop(held);
 
-            wait.for_fences(self.attachment.resv(), || self.is_dying())?;
+            self.wait_for_fences(&mut wait)?;
         }
     }
 
-    /// Ends an access whose [`Pass`] was turned into a borrow of C.
-    pub(crate) fn gate(&self) -> &Gate<View> {
+    /// For an access whose [`Pass`] was turned into a borrow of C.
+    pub(crate) fn gate(&self) -> &Gate<Blocks> {
         &self.body().gate
     }
 
+    /// Whether an access is under way.
+    pub(crate) fn is_accessed(&self) -> bool {
+        let held = self.attachment.lock();
+
+        self.gate().is_passed(&held)
+    }
+
     fn is_dying(&self) -> bool {
-        self.body().dying.load(Relaxed)
+        self.is_dying.load(Relaxed)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_dying() || self.body().is_revoked()
     }
 
     /// Lets no further access succeed, and ends the waits of those under way.
     pub(crate) fn shutdown(&self) {
-        self.body().dying.store(true, Relaxed);
+        self.is_dying.store(true, Relaxed);
+    }
+
+    /// Ends every access and gives the memory back for ever, in every mode. The second time does
+    /// nothing, and the region still has to be given up. The reservation lock must not be held.
+    pub(crate) fn revoke(&self) {
+        let held = self.attachment.lock();
+
+        self.body().revoke(&held);
     }
 }
 
-impl Drop for Region {
+impl<D: Driver> Drop for Region<D> {
     fn drop(&mut self) {
         let held = self.attachment.lock();
 

@@ -15,11 +15,13 @@ use super::{
     fd::Fd, //
 };
 use crate::{
+    attachment::Mode,
     bindings::{
         self,
         ib_dmabuf_region_attr,
         ib_dmabuf_view, //
     },
+    c_driver::CDriver,
     device::DmaDevice,
     ffi,
     importer::{
@@ -152,6 +154,7 @@ impl Driver {
         Self::with_settings(Settings {
             fence_timeout_ms,
             check_rights: true,
+            mode: Mode::Dynamic,
         })
     }
 
@@ -160,6 +163,7 @@ impl Driver {
         Self::with_settings(Settings {
             fence_timeout_ms: PATIENT_MS,
             check_rights: false,
+            mode: Mode::Dynamic,
         })
     }
 
@@ -217,7 +221,9 @@ impl Driver {
         // SAFETY: The attributes are valid for reads, and the device is held by `self`.
         let region: *mut c_void = unsafe {
             match &self.road {
-                Road::Own(importer) => KBox::into_raw(ffi::get(importer, &attr)?).cast(),
+                Road::Own(importer) => {
+                    ffi::get(importer, &attr, importer.settings().mode, CDriver::none())?.cast()
+                }
                 Road::Exports => from_err_ptr(bindings::rdma_dmabuf_get(&attr))?.cast(),
                 Road::Registry => from_err_ptr(bindings::ib_dmabuf_region_get(&attr))?.cast(),
             }

@@ -5,6 +5,7 @@
 #[kernel::prelude::kunit_tests(rdma_dmabuf_fences)]
 mod tests {
     use crate::{
+        attachment::Mode,
         importer::Settings,
         kunit::{
             check::{
@@ -239,6 +240,7 @@ mod tests {
             let settings = Settings {
                 fence_timeout_ms: asked,
                 check_rights: true,
+                mode: Mode::Dynamic,
             };
 
             ensure!(settings.clamped().fence_timeout_ms == given, asked);

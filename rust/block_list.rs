@@ -37,13 +37,13 @@ impl From<BlockError> for Error {
 }
 
 /// The blocks of a region, rebuilt as one with every map: a move can change all of it.
-pub(crate) struct View {
+pub(crate) struct Blocks {
     addrs: KVVec<u64>,
     size: BlockSize,
     first_iova: u64,
 }
 
-impl View {
+impl Blocks {
     /// Cuts what the exporter mapped into blocks of the best of `block_sizes`.
     ///
     /// `EINVAL` if the table is malformed or no size fits, `EOPNOTSUPP` if the device cannot
