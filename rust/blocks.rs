@@ -44,6 +44,16 @@ pub(crate) enum BlockError {
 pub(crate) struct BlockSize(u64);
 
 impl BlockSize {
+    /// Blocks of 2^`shift` bytes, for a driver that was given the shift.
+    #[cfg(any(test, CONFIG_RDMA_DMABUF_KUNIT_TEST))]
+    pub(crate) fn of_shift(shift: u32) -> Result<BlockSize, BlockError> {
+        // INVARIANT: One bit, not below the page size.
+        1u64.checked_shl(shift)
+            .filter(|bytes| bytes & PAGE_MASK != 0)
+            .map(BlockSize)
+            .ok_or(BlockError::NoUsableSize)
+    }
+
     /// The size in bytes.
     pub(crate) fn bytes(self) -> u64 {
         self.0

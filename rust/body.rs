@@ -83,7 +83,7 @@ pub(crate) struct Body<D> {
     block_sizes: u64,
     device: DmaDevice,
     mode: Mode,
-    pub(crate) driver: D,
+    driver: D,
     pub(crate) record: Arc<Record>,
     is_revoked: Atomic<bool>,
     #[pin]

@@ -28,11 +28,18 @@ use kernel::{
     prelude::*,
     str::CStr,
     sync::LockClassKey,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
     types::{
         NotThreadSafe,
         Opaque, //
     },
 };
+
+/// Milliseconds that closing the gate takes at most if nobody is in it.
+const CLOSING_MS: u32 = 1000;
 
 /// Holds what an access needs while the gate is open; closed means there is nothing.
 ///
@@ -127,11 +134,46 @@ impl<V> Gate<V> {
         }
     }
 
-    /// Whether an access is in flight. Nobody opens or closes the gate meanwhile, since that needs
-    /// the reservation lock.
-    pub(crate) fn is_passed<T: Importer>(&self, _held: &Held<'_, T>) -> bool {
-        // SAFETY: `sem` is initialised by `new()`.
-        unsafe { bindings::rdma_dmabuf_helper_is_locked(self.sem.get()) }
+    /// Whether an access is in flight, as far as can be told without the reservation lock: whoever
+    /// asks may be that access.
+    ///
+    /// Somebody who closes the gate is waited for, unless it takes so long that he must be waiting
+    /// for an access himself.
+    pub(crate) fn is_passed(&self) -> bool {
+        for _ in 0..CLOSING_MS {
+            if self.try_write() {
+                return false;
+            }
+            if self.try_read() {
+                return true;
+            }
+            fsleep(Delta::from_millis(1));
+        }
+        true
+    }
+
+    /// Whether nobody is in the gate.
+    fn try_write(&self) -> bool {
+        // SAFETY: `sem` is initialised by `new()`, and given up at once if it was taken.
+        unsafe {
+            let is_taken = bindings::down_write_trylock(self.sem.get()) != 0;
+            if is_taken {
+                bindings::up_write(self.sem.get());
+            }
+            is_taken
+        }
+    }
+
+    /// Whether nobody is closing the gate.
+    fn try_read(&self) -> bool {
+        // SAFETY: As above.
+        unsafe {
+            let is_taken = bindings::down_read_trylock(self.sem.get()) != 0;
+            if is_taken {
+                bindings::up_read(self.sem.get());
+            }
+            is_taken
+        }
     }
 
     /// Opens the gate on `view`. There must be nobody in it, which the reservation lock and an

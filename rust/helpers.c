@@ -93,11 +93,6 @@ bool rdma_dmabuf_helper_fatal_signal_pending(void)
 	return fatal_signal_pending(current);
 }
 
-bool rdma_dmabuf_helper_is_locked(struct rw_semaphore *sem)
-{
-	return rwsem_is_locked(sem);
-}
-
 /* Only lockdep knows whose lock it is. */
 static bool is_passed(struct rw_semaphore *sem)
 {

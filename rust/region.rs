@@ -94,12 +94,6 @@ impl<D: Driver> Region<D> {
         self.attachment.importer()
     }
 
-    /// The driver's own part.
-    #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
-    pub(crate) fn driver(&self) -> &D {
-        &self.body().driver
-    }
-
     /// The first map, at registration.
     fn bring_up(&self) -> Result {
         let mut wait = Patience::until_killed();
@@ -194,9 +188,7 @@ impl<D: Driver> Region<D> {
 
     /// Whether an access is under way.
     pub(crate) fn is_accessed(&self) -> bool {
-        let held = self.attachment.lock();
-
-        self.gate().is_passed(&held)
+        self.gate().is_passed()
     }
 
     fn is_dying(&self) -> bool {

@@ -16,7 +16,7 @@ raw=(bindings)
 abstractions=(attachment c_driver device dma_buf dma_resv ffi gate signal trace)
 pure=(blocks window)
 # The same for tests: what stands between a KUnit case and C.
-test_abstractions=(tests/kunit/{backing,check,driver,exporter,exporter_ops,fd,fence,thread}.rs)
+test_abstractions=(tests/kunit/{backing,check,driver,exporter,exporter_ops,fd,fence,hardware,nic,nic_c,probe,thread}.rs)
 
 cd -- "${1:-$(dirname -- "$0")/..}"
 [[ -d rust ]] || { echo "check-layers.sh: no folder rust in $PWD" >&2; exit 2; }

@@ -12,7 +12,8 @@ use super::{
         copy_to_phys, //
     },
     exporter::Exporter,
-    fd::Fd, //
+    fd::Fd,
+    hardware::Hardware, //
 };
 use crate::{
     attachment::Mode,
@@ -22,7 +23,6 @@ use crate::{
         ib_dmabuf_view, //
     },
     c_driver::CDriver,
-    device::DmaDevice,
     ffi,
     importer::{
         Importer,
@@ -39,21 +39,13 @@ use core::{
     },
 };
 use kernel::{
-    device::{
-        Bound,
-        Device, //
-    },
     error::{
         from_err_ptr,
         to_result, //
     },
-    faux,
     ffi::c_int,
     prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    },
+    sync::Arc,
     types::NotThreadSafe, //
 };
 
@@ -79,6 +71,15 @@ impl Rights {
     pub(crate) const LOCAL_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE);
     pub(crate) const REMOTE_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE);
     pub(crate) const REMOTE_ATOMIC: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
+
+    /// Whether memory is written by them.
+    pub(super) fn is_writing(self) -> bool {
+        self.0 & !Self::REMOTE_READ.0 != 0
+    }
+
+    pub(super) fn to_c(self) -> c_int {
+        self.0 as c_int
+    }
 }
 
 /// What a region is asked to be.
@@ -124,17 +125,14 @@ enum Road {
 /// A driver of an RDMA device.
 pub(crate) struct Driver {
     road: Road,
-    // Only held: `device` is this one.
-    _hardware: Option<faux::Registration>,
-    device: Option<DmaDevice>,
+    hardware: Option<Hardware>,
 }
 
 impl Driver {
     fn on(road: Road) -> Self {
         Self {
             road,
-            _hardware: None,
-            device: None,
+            hardware: None,
         }
     }
 
@@ -169,16 +167,8 @@ impl Driver {
 
     /// A driver with a DMA device.
     pub(crate) fn with_device() -> Result<Self> {
-        let hardware = faux::Registration::new(c"rdma_dmabuf_test", None)?;
-        let faux: &faux::Device<Bound> = hardware.as_ref();
-        let bound: &Device<Bound> = faux.as_ref();
-        let device = DmaDevice::Driver(ARef::from(&**bound));
-
-        // SAFETY: The device is registered and ours alone.
-        to_result(unsafe { bindings::rdma_dmabuf_helper_dma_set_mask(device.as_raw(), u64::MAX) })?;
         Ok(Self {
-            _hardware: Some(hardware),
-            device: Some(device),
+            hardware: Some(Hardware::new()?),
             ..Self::new()?
         })
     }
@@ -209,13 +199,16 @@ impl Driver {
     /// Registers what is behind a number that may be a file descriptor.
     pub(crate) fn register_fd(&self, fd: c_int, wish: Wish) -> Result<Mr> {
         let attr = ib_dmabuf_region_attr {
-            dma_device: self.device.as_ref().map_or(null_mut(), DmaDevice::as_raw),
+            dma_device: self
+                .hardware
+                .as_ref()
+                .map_or(null_mut(), |hardware| hardware.device().as_raw()),
             offset: wish.offset,
             length: wish.length,
             iova: wish.iova,
             block_sizes: wish.block_sizes,
             fd,
-            access: wish.rights.0 as c_int,
+            access: wish.rights.to_c(),
         };
 
         // SAFETY: The attributes are valid for reads, and the device is held by `self`.
@@ -308,6 +301,27 @@ impl Mr {
 
         self.read(self.wish.iova, &mut bytes)?;
         Ok(content.get(start..start.saturating_add(length)) == Some(&*bytes))
+    }
+
+    /// Ends an access that nobody has begun, on a region of the exports.
+    pub(crate) fn end_without_begin(&self) {
+        // SAFETY: The region is alive by the type invariants; the misuse is caught.
+        unsafe { bindings::rdma_dmabuf_access_end(self.region.cast().as_ptr()) };
+    }
+
+    /// Puts the region of the exports while an access is under way.
+    pub(crate) fn put_early(&self) {
+        // SAFETY: The region is alive by the type invariants; the misuse is caught, so it stays.
+        unsafe { bindings::rdma_dmabuf_put(self.region.cast().as_ptr()) };
+    }
+
+    /// Puts the region of the exports, and again.
+    pub(crate) fn put_twice(self) {
+        let region = self.region.cast().as_ptr();
+
+        drop(self);
+        // SAFETY: The misuse is caught, by the address alone.
+        unsafe { bindings::rdma_dmabuf_put(region) };
     }
 
     /// Lets no further access succeed.

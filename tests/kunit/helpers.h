@@ -39,4 +39,22 @@ void rdma_dmabuf_test_thread_reap(struct task_struct *task);
 
 int rdma_dmabuf_test_other_fd(void);
 
+enum rdma_dmabuf_test_event {
+	TEST_EVENT_MAP,
+	TEST_EVENT_UNMAP,
+	TEST_EVENT_INVALIDATE,
+	TEST_EVENT_FAULT,
+	TEST_EVENT_REVOKE,
+	TEST_EVENTS,
+};
+
+int rdma_dmabuf_test_probes_register(void);
+void rdma_dmabuf_test_probes_unregister(void);
+u32 rdma_dmabuf_test_probes_count(enum rdma_dmabuf_test_event event);
+void rdma_dmabuf_test_probes_last_map(u64 *blocks, u64 *block_size);
+
+int rdma_dmabuf_test_warnings_suppress(void);
+u32 rdma_dmabuf_test_warnings_count(void);
+void rdma_dmabuf_test_warnings_restore(void);
+
 #endif /* _RDMA_DMABUF_KUNIT_HELPERS_H */

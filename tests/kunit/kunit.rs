@@ -4,9 +4,11 @@
 //!
 //! ```text
 //!   suites        attach   pages   moves   gate   fences   tables   errors     no `unsafe`
+//!                 drivers   misuse   books
 //!                   │
 //!                   ▼
-//!   abstractions  exporter   backing   driver   fd   fence   thread   check
+//!   abstractions  exporter   backing   driver   nic   hardware   fd   fence   thread   check
+//!                 probe
 //!                   │
 //!                   ▼
 //!   raw           bindings   helpers.c
@@ -23,12 +25,19 @@ mod driver;
 mod exporter;
 mod fd;
 mod fence;
+mod hardware;
+mod nic;
+mod nic_c;
+mod probe;
 mod thread;
 
 mod attach;
+mod books;
+mod drivers;
 mod errors;
 mod fences;
 mod gate;
+mod misuse;
 mod moves;
 mod pages;
 mod tables;
