@@ -8,5 +8,6 @@
 #include "helpers.h"
 
 #ifdef CONFIG_RDMA_DMABUF_KUNIT_TEST
+#include "../tests/exporter/helpers.h"
 #include "../tests/kunit/helpers.h"
 #endif

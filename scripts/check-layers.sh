@@ -16,7 +16,8 @@ raw=(bindings)
 abstractions=(attachment c_driver device dma_buf dma_resv ffi gate signal trace)
 pure=(blocks window)
 # The same for tests: what stands between a KUnit case and C.
-test_abstractions=(tests/kunit/{backing,check,driver,exporter,exporter_ops,fd,fence,hardware,nic,nic_c,probe,thread}.rs)
+test_abstractions=(tests/kunit/{bare,check,driver,fd,hardware,nic,nic_c,probe,thread}.rs
+	tests/exporter/{callbacks,fence,memory,mmap,ops,reclaim,resv,table,ticker}.rs)
 
 cd -- "${1:-$(dirname -- "$0")/..}"
 [[ -d rust ]] || { echo "check-layers.sh: no folder rust in $PWD" >&2; exit 2; }
@@ -65,7 +66,7 @@ undocumented() {
 }
 
 logic=$(logic_modules)
-for file in rust/*.rs tests/kunit/*.rs; do
+for file in rust/*.rs tests/kunit/*.rs tests/exporter/*.rs; do
 	[[ -e $file && $file != *_generated.rs ]] || continue
 	name=$(basename -- "$file" .rs)
 	report "has no SAFETY comment right above it" < <(undocumented "$file")

@@ -38,7 +38,7 @@ files() { scripts/check-files.sh; }
 layers() { scripts/check-layers.sh; }
 
 kernel_rustfmt() {
-	git ls-files -z --cached --others --exclude-standard 'rust/*.rs' 'tests/kunit/*.rs' |
+	git ls-files -z --cached --others --exclude-standard 'rust/*.rs' 'tests/kunit/*.rs' 'tests/exporter/*.rs' |
 		xargs -0 -r "$RUSTFMT" --check --edition 2021 --config-path "$KDIR/.rustfmt.toml" --config skip_children=true
 }
 

@@ -18,13 +18,13 @@ mod tests {
                 BASE, //
             },
             exporter::Exporter,
-            fence::Fence,
             nic::Nic,
             probe::{
                 Event,
                 Probes, //
             },
             thread::Thread,
+            vram::fence::Fence,
         },
         window::PAGE_SIZE, //
     };

@@ -7,13 +7,13 @@
 //! [`include/rdma/ib_dmabuf_importer.h`](srctree/include/rdma/ib_dmabuf_importer.h)
 
 use super::{
-    backing::{
+    exporter::Exporter,
+    fd::Fd,
+    hardware::Hardware,
+    vram::memory::{
         copy_from_phys,
         copy_to_phys, //
     },
-    exporter::Exporter,
-    fd::Fd,
-    hardware::Hardware, //
 };
 use crate::{
     attachment::Mode,

@@ -18,16 +18,16 @@ mod tests {
                 BASE, //
             },
             exporter::Exporter,
-            fence::{
-                Fence,
-                Usage, //
-            },
             nic::{
                 Nic,
                 NicMr,
                 PAGE_SIZES, //
             },
             thread::Thread,
+            vram::fence::{
+                Fence,
+                Usage, //
+            },
         },
         window::PAGE_SIZE, //
     };

@@ -1,85 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A small exporter that does what a case tells it, counts what the importer does, and watches
-//! whether it keeps to the dma-buf contract.
-//!
-//! C header: [`include/linux/dma-buf.h`](srctree/include/linux/dma-buf.h)
+//! The exporter of `tests/exporter`, as cases use it: a buffer in system memory that is taken for
+//! read and written by its pages, unless a case says otherwise.
 
 use super::{
-    backing::{
-        pattern,
-        Backing, //
-    },
     check::{
         ensure,
         eventually,
         Verdict, //
     },
-    fence::{
-        Fence,
-        Usage, //
+    vram::{
+        backing::{
+            pattern,
+            Backing, //
+        },
+        buffer::Buffer,
+        faults::{
+            Action,
+            Op, //
+        },
+        fence::{
+            Fence,
+            Usage, //
+        },
+        layout::Layout,
+        loops::MoveLoop,
+        moves::Destination,
+        ops::{
+            self,
+            Live, //
+        },
+        resv::{
+            self,
+            SharedResv, //
+        },
+        stats::Stats, //
     },
 };
 use crate::{
-    bindings,
     dma_buf::DmaBuf,
-    dma_resv::{
-        Resv,
-        ResvGuard, //
-    },
+    dma_resv::ResvGuard,
     window::Segment, //
 };
-use core::ptr::NonNull;
 use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    module::this_module,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full, //
-        },
-        new_mutex,
-        Arc,
-        Mutex, //
-    },
+    sync::Arc, //
 };
 
-#[path = "exporter_ops.rs"]
-mod ops;
+pub(crate) use {
+    super::vram::{
+        buffer::Placement,
+        faults::{
+            Forgery,
+            Op as Moment, //
+        },
+        layout::Kind,
+        ops::Mode, //
+    },
+    order::Order,
+};
 
-/// A number that operations count up.
-pub(crate) struct Count(Atomic<u64>);
-
-impl Count {
-    const fn new() -> Self {
-        Self(Atomic::new(0))
-    }
-
-    fn add_one(&self) {
-        self.0.fetch_add(1, Full);
-    }
-
-    /// The number as of now.
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(kernel::sync::atomic::Acquire)
-    }
-}
-
-/// Operations that succeeded.
-pub(crate) struct Counts {
-    pub(crate) attaches: Count,
-    pub(crate) detaches: Count,
-    pub(crate) maps: Count,
-    pub(crate) unmaps: Count,
-    pub(crate) pins: Count,
-    pub(crate) releases: Count,
-    /// How often the importer broke the contract; the log has how.
-    pub(crate) breaches: Count,
-}
+#[path = "order.rs"]
+mod order;
 
 /// What the next map gives.
 pub(crate) enum Answer {
@@ -91,142 +73,34 @@ pub(crate) enum Answer {
     Nothing,
     /// A table of these DMA addresses.
     Table(KVec<Segment>),
+    /// A table that is wrong in a certain way.
+    Forged(Forgery),
 }
 
-/// An operation from which the exporter can call the importer back.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Moment {
-    Attach,
-    Map,
-    Unmap,
-}
-
-/// How the file of the dma-buf is opened.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-pub(crate) enum Mode {
-    ReadOnly = bindings::O_RDONLY,
-    WriteOnly = bindings::O_WRONLY,
-    ReadWrite = bindings::O_RDWR,
-}
-
-/// What was ordered and has not happened yet.
-struct Plan {
-    attach_error: Option<Error>,
-    answer: Answer,
-    call_back_in: Option<Moment>,
-}
-
-struct Memory {
-    now: Backing,
-    /// Taken away by moves, and poisoned.
-    taken: KVec<Backing>,
-}
-
-/// What the dma-buf leads to.
-#[pin_data]
-struct Shared {
-    counts: Counts,
-    #[pin]
-    plan: Mutex<Plan>,
-    // Taken within the reservation lock; nobody is called within it.
-    #[pin]
-    memory: Mutex<Memory>,
-}
-
-impl Shared {
-    fn new(now: Backing) -> impl PinInit<Self> {
-        pin_init!(Self {
-            counts: Counts {
-                attaches: Count::new(),
-                detaches: Count::new(),
-                maps: Count::new(),
-                unmaps: Count::new(),
-                pins: Count::new(),
-                releases: Count::new(),
-                breaches: Count::new(),
-            },
-            plan <- new_mutex!(Plan {
-                attach_error: None,
-                answer: Answer::Pages,
-                call_back_in: None,
-            }),
-            memory <- new_mutex!(Memory {
-                now,
-                taken: KVec::new(),
-            }),
-        })
-    }
-
-    /// Notes a breach of the contract unless `holds`.
-    fn expect(&self, what: &str, holds: bool) {
-        if !holds {
-            pr_err!("the importer breaks the dma-buf contract: not {what}\n");
-            self.counts.breaches.add_one();
-        }
-    }
-
-    /// Whether the importer is to be called back now; once.
-    fn is_moment(&self, moment: Moment) -> bool {
-        self.plan
-            .lock()
-            .call_back_in
-            .take_if(|planned| *planned == moment)
-            .is_some()
-    }
+/// A reservation object for [`Order::sharing`].
+pub(crate) fn shared_resv() -> Result<Arc<SharedResv>> {
+    Arc::pin_init(SharedResv::new(), GFP_KERNEL)
 }
 
 /// A buffer that is exported.
 pub(crate) struct Exporter {
     dmabuf: DmaBuf,
-    shared: Arc<Shared>,
+    buffer: Arc<Buffer>,
 }
 
 impl Exporter {
-    /// Exports a buffer with a run of so many pages for each number in `layout`, filled with
-    /// [`pattern`].
+    /// Exports a buffer with a run of so many pages for each number in `layout`.
     pub(crate) fn new(layout: &[u64]) -> Result<Arc<Self>> {
-        Self::with_mode(layout, Mode::ReadWrite)
+        Order::of_runs(layout)?.export()
     }
 
     /// As [`Exporter::new`], with a file opened in `mode`.
     pub(crate) fn with_mode(layout: &[u64], mode: Mode) -> Result<Arc<Self>> {
-        let backing = Backing::new(layout)?;
-        let size = backing.size();
-        let shared = Arc::pin_init(Shared::new(backing), GFP_KERNEL)?;
-        let exporter = Arc::new(
-            Self {
-                dmabuf: Self::export(size, mode, shared.clone())?,
-                shared,
-            },
-            GFP_KERNEL,
-        )?;
-
-        exporter.fill()?;
-        Ok(exporter)
+        Order::of_runs(layout)?.opened(mode).export()
     }
 
-    fn export(size: u64, mode: Mode, shared: Arc<Shared>) -> Result<DmaBuf> {
-        let priv_ = Arc::into_raw(shared);
-        let info = bindings::dma_buf_export_info {
-            exp_name: c"rdma_dmabuf test".as_char_ptr(),
-            owner: this_module::<crate::LocalModule>().as_ptr(),
-            ops: &ops::OPS,
-            size: size as usize,
-            flags: mode as i32,
-            resv: core::ptr::null_mut(),
-            priv_: priv_.cast_mut().cast(),
-        };
-
-        // SAFETY: The operations are static and expect the private pointer they are given.
-        let dmabuf = unsafe { bindings::dma_buf_export(&info) };
-        let dmabuf = from_err_ptr(dmabuf).inspect_err(|_| {
-            // SAFETY: There is no buffer that has taken it over.
-            drop(unsafe { Arc::from_raw(priv_) });
-        })?;
-
-        // SAFETY: The only reference to the new buffer, ours to hand over.
-        Ok(unsafe { DmaBuf::from_raw(NonNull::new(dmabuf).ok_or(EINVAL)?) })
+    fn live(&self) -> Result<Live<'_, Buffer>> {
+        Live::of(&self.dmabuf).ok_or(EINVAL)
     }
 
     fn fill(&self) -> Result {
@@ -235,42 +109,52 @@ impl Exporter {
         for offset in 0..self.size() {
             bytes.push(pattern(offset), GFP_KERNEL)?;
         }
-        self.shared.memory.lock().now.write(0, &bytes)
+        self.backing()?.write(0, &bytes)
+    }
+
+    fn backing(&self) -> Result<Arc<Backing>> {
+        self.buffer.backing()
     }
 
     /// Another reference to the buffer.
     pub(crate) fn dma_buf(&self) -> DmaBuf {
-        let dmabuf = self.dmabuf.as_raw();
-
-        // SAFETY: The buffer is valid, and so is its file; the new reference is handed over.
-        unsafe {
-            bindings::get_file((*dmabuf).file);
-            DmaBuf::from_raw(NonNull::new_unchecked(dmabuf))
-        }
+        ops::get(&self.dmabuf)
     }
 
     /// Bytes in the buffer.
     pub(crate) fn size(&self) -> u64 {
-        self.dmabuf.size() as u64
+        self.buffer.size()
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
-        &self.shared.counts
+    pub(crate) fn counts(&self) -> &Stats {
+        self.buffer.stats()
+    }
+
+    /// Where the buffer lies.
+    pub(crate) fn placement(&self) -> Placement {
+        self.buffer.placement()
+    }
+
+    /// Pins as of now.
+    pub(crate) fn pins(&self) -> u32 {
+        self.buffer.in_use().0
+    }
+
+    /// Tables that are mapped as of now.
+    pub(crate) fn mapped(&self) -> u32 {
+        self.buffer.in_use().1
     }
 
     /// The physical address of the byte at `offset`.
     pub(crate) fn phys(&self, offset: u64) -> Option<u64> {
-        let memory = self.shared.memory.lock();
-
-        memory.now.place(offset).map(|(phys, _)| phys)
+        self.backing().ok()?.phys(offset)
     }
 
-    /// The table that a map gives: a segment for each run.
+    /// The runs of the buffer: what a map gives, unless the layout splits them.
     pub(crate) fn table(&self) -> Result<KVec<Segment>> {
-        let memory = self.shared.memory.lock();
         let mut table = KVec::new();
 
-        for segment in memory.now.segments() {
+        for segment in self.backing()?.segments() {
             table.push(segment, GFP_KERNEL)?;
         }
         Ok(table)
@@ -280,28 +164,82 @@ impl Exporter {
     pub(crate) fn content(&self) -> Result<KVVec<u8>> {
         let mut bytes = KVVec::from_elem(0, self.size() as usize, GFP_KERNEL)?;
 
-        self.shared.memory.lock().now.read(0, &mut bytes)?;
+        self.backing()?.read(0, &mut bytes)?;
         Ok(bytes)
+    }
+
+    fn order(&self, op: Op, action: Action, every: Option<u32>) {
+        if let Err(error) = self
+            .buffer
+            .with_faults(|faults| faults.order(op, action, every))
+        {
+            pr_err!("the exporter cannot do that: {error:?}\n");
+            self.counts().breaches.add_one();
+        }
     }
 
     /// Has the next attach fail.
     pub(crate) fn refuse_attach(&self, error: Error) {
-        self.shared.plan.lock().attach_error = Some(error);
+        self.refuse(Op::Attach, error);
+    }
+
+    /// Has the next operation of that kind fail.
+    pub(crate) fn refuse(&self, moment: Moment, error: Error) {
+        self.order(moment, Action::Fail(error), None);
+    }
+
+    /// Has every `every`th operation of that kind fail, until [`Exporter::behave`].
+    pub(crate) fn refuse_every(&self, every: u32, moment: Moment, error: Error) {
+        self.order(moment, Action::Fail(error), Some(every));
     }
 
     /// Has the next map give `answer`.
     pub(crate) fn answer_next_map(&self, answer: Answer) {
-        self.shared.plan.lock().answer = answer;
+        let action = match answer {
+            Answer::Pages => None,
+            Answer::Refusal(error) => Some(Action::Fail(error)),
+            Answer::Nothing => Some(Action::Nothing),
+            Answer::Table(segments) => Some(Action::Table(segments)),
+            Answer::Forged(forgery) => Some(Action::Forge(forgery)),
+        };
+
+        self.buffer.with_faults(|faults| {
+            faults.forget(Op::Map, |action| !matches!(action, Action::CallBack));
+        });
+        if let Some(action) = action {
+            self.order(Op::Map, action, None);
+        }
     }
 
     /// Calls the importer back from inside the next operation of that kind.
     pub(crate) fn call_back_in(&self, moment: Moment) {
-        self.shared.plan.lock().call_back_in = Some(moment);
+        self.order(moment, Action::CallBack, None);
+    }
+
+    /// Calls the importer back from inside every `every`th operation of that kind.
+    pub(crate) fn call_back_in_every(&self, every: u32, moment: Moment) {
+        self.order(moment, Action::CallBack, Some(every));
     }
 
     /// Whether the exporter has called back where it was told to.
     pub(crate) fn has_called_back(&self) -> bool {
-        self.shared.plan.lock().call_back_in.is_none()
+        self.buffer
+            .with_faults(|faults| !faults.has(|action| matches!(action, Action::CallBack)))
+    }
+
+    /// Tells the next importer that attaches that it has no peer-to-peer.
+    pub(crate) fn clear_peer2peer(&self) {
+        self.order(Op::Attach, Action::ClearPeer2peer, None);
+    }
+
+    /// Forgets all that was ordered.
+    pub(crate) fn behave(&self) {
+        self.buffer.with_faults(|faults| faults.forget_all());
+    }
+
+    /// From now on, so many pins at a time.
+    pub(crate) fn set_pin_quota(&self, quota: u32) {
+        self.buffer.change_rules(|rules| rules.pin_quota = quota);
     }
 
     /// Takes the reservation lock.
@@ -309,99 +247,88 @@ impl Exporter {
         self.dmabuf.resv().lock()
     }
 
-    fn resv_raw(&self) -> *mut bindings::dma_resv {
-        // SAFETY: The buffer is valid, and its `resv` is set for life.
-        unsafe { (*self.dmabuf.as_raw()).resv }
-    }
-
     /// Whether somebody holds the reservation lock.
     pub(crate) fn is_locked(&self) -> bool {
-        // SAFETY: A valid `dma_resv`.
-        unsafe { bindings::rdma_dmabuf_test_resv_is_locked(self.resv_raw()) }
+        resv::is_locked(self.dmabuf.resv())
     }
 
     /// Whether the reservation lock is free to be taken, which it is afterwards again.
     pub(crate) fn can_lock(&self) -> bool {
-        // SAFETY: A valid `dma_resv`, unlocked by the task that has locked it.
-        unsafe {
-            let is_taken = bindings::rdma_dmabuf_test_resv_trylock(self.resv_raw());
-            if is_taken {
-                bindings::dma_resv_unlock(self.resv_raw());
-            }
-            is_taken
-        }
-    }
-
-    fn invalidate_held(&self, _resv: &ResvGuard<'_>) {
-        // SAFETY: The buffer is valid and its reservation lock held.
-        unsafe { bindings::dma_buf_invalidate_mappings(self.dmabuf.as_raw()) };
+        resv::try_lock(self.dmabuf.resv()).is_some()
     }
 
     /// Tells the importers that their mappings go stale.
     pub(crate) fn invalidate(&self) {
-        self.invalidate_held(&self.lock());
+        if let Ok(live) = self.live() {
+            live.invalidate();
+        }
+    }
+
+    /// Tells them as a shrinker does. `EBUSY` if somebody holds the reservation lock.
+    pub(crate) fn shrink(&self) -> Result {
+        self.live()?.shrink()
     }
 
     /// Moves the buffer to new pages of the same layout, and poisons the old ones.
+    ///
+    /// `EBUSY` if it is pinned, `ENODEV` if it is revoked.
     pub(crate) fn move_to_new_pages(&self) -> Result {
-        self.move_to(None, None)
+        self.live()?.move_to(Destination::default())
     }
 
     /// Moves the buffer to new pages, laid out anew.
     pub(crate) fn move_to_layout(&self, layout: &[u64]) -> Result {
-        self.move_to(Some(layout), None)
+        self.live()?.move_to(Destination {
+            layout: Some(&Layout::of_runs(layout)?),
+            ..Destination::default()
+        })
+    }
+
+    /// Moves the buffer to other memory.
+    pub(crate) fn move_to_placement(&self, placement: Placement) -> Result {
+        self.live()?.move_to(Destination {
+            placement: Some(placement),
+            ..Destination::default()
+        })
     }
 
     /// Moves the buffer to new pages, whose content is in place once `fence` has signalled.
     pub(crate) fn move_behind(&self, fence: &Fence) -> Result {
-        self.move_to(None, Some(fence))
+        self.live()?.move_to(Destination {
+            fence: Some(fence),
+            ..Destination::default()
+        })
     }
 
-    fn move_to(&self, layout: Option<&[u64]>, fence: Option<&Fence>) -> Result {
-        let resv = self.lock();
-        let new = match layout {
-            Some(layout) => Backing::new(layout)?,
-            None => self.shared.memory.lock().now.again()?,
-        };
+    /// Moves the buffer so many times a second, until the result is dropped.
+    pub(crate) fn move_in_loop(&self, per_second: u32) -> Result<MoveLoop> {
+        MoveLoop::start(self.buffer.clone(), per_second, None)
+    }
 
-        if let Some(fence) = fence {
-            self.add_fence_held(&resv, fence, Usage::Kernel)?;
-        }
-        self.invalidate_held(&resv);
+    /// Takes the buffer away. See [`Live::revoke`].
+    pub(crate) fn revoke(&self, timeout_ms: u32) -> Result {
+        self.live()?.revoke(timeout_ms)
+    }
 
-        let content = self.content()?;
-        let mut memory = self.shared.memory.lock();
-        memory.taken.reserve(1, GFP_KERNEL)?;
-        new.write(0, &content)?;
-        let old = core::mem::replace(&mut memory.now, new);
-        old.poison();
-        Ok(memory.taken.push(old, GFP_KERNEL)?)
+    /// Gives it back.
+    pub(crate) fn unrevoke(&self) -> Result {
+        self.live()?.unrevoke();
+        Ok(())
     }
 
     /// Whether nobody has written to the memory that moves have taken away.
     pub(crate) fn taken_pages_are_untouched(&self) -> bool {
-        self.shared.taken_pages_are_untouched()
-    }
-
-    fn add_fence_held(&self, _resv: &ResvGuard<'_>, fence: &Fence, usage: Usage) -> Result {
-        // SAFETY: A valid `dma_resv`, whose lock is held.
-        to_result(unsafe { bindings::dma_resv_reserve_fences(self.resv_raw(), 1) })?;
-
-        // SAFETY: As above; room was reserved, and the list takes a reference of its own.
-        unsafe {
-            bindings::dma_resv_add_fence(self.resv_raw(), fence.as_raw(), usage as u32);
-        }
-        Ok(())
+        self.buffer.late_writes() == 0
     }
 
     /// Adds a fence to the buffer.
     pub(crate) fn add_fence(&self, fence: &Fence, usage: Usage) -> Result {
-        self.add_fence_held(&self.lock(), fence, usage)
+        self.live()?.add_fence(fence, usage)
     }
 
     /// Gives up the exporter's own reference to the buffer.
     pub(crate) fn give_up(self: Arc<Self>) -> Remains {
-        Remains(self.shared.clone())
+        Remains(self.buffer.clone())
     }
 
     /// Gives the buffer up; everything that was taken must have been given back by then.
@@ -411,38 +338,33 @@ impl Exporter {
 }
 
 /// What is left of an exporter whose buffer others may still hold.
-pub(crate) struct Remains(Arc<Shared>);
+pub(crate) struct Remains(Arc<Buffer>);
 
 impl Remains {
     /// Whether the last reference to the buffer is gone.
     pub(crate) fn is_released(&self) -> bool {
-        self.0.counts.releases.get() != 0
+        self.0.stats().releases.get() != 0
+    }
+
+    /// Pieces of memory behind which somebody wrote.
+    pub(crate) fn guard_writes(&self) -> u64 {
+        self.0.stats().guard_writes.get()
     }
 
     /// Everything that was taken must have been given back by now.
     pub(crate) fn settle(self) -> Verdict {
-        self.0.check_balance()
-    }
-}
-
-impl Shared {
-    fn taken_pages_are_untouched(&self) -> bool {
-        self.memory.lock().taken.iter().all(Backing::is_poison)
-    }
-
-    fn check_balance(&self) -> Verdict {
-        let counts = &self.counts;
+        let stats = self.0.stats();
 
         // The last reference of a file is dropped by a worker, when a kernel thread gives it up.
-        ensure!(eventually(|| counts.releases.get() != 0));
-        ensure!(counts.releases.get() == 1);
-        ensure!(counts.attaches.get() == counts.detaches.get());
-        ensure!(counts.maps.get() == counts.unmaps.get());
-        ensure!(counts.pins.get() == 0);
-        ensure!(counts.breaches.get() == 0);
-        ensure!(self.taken_pages_are_untouched());
-        ensure!(self.memory.lock().now.is_guarded());
-        ensure!(self.memory.lock().taken.iter().all(Backing::is_guarded));
+        ensure!(eventually(|| stats.releases.get() != 0));
+        ensure!(stats.releases.get() == 1);
+        ensure!(stats.attaches.get() == stats.detaches.get());
+        ensure!(stats.maps.get() == stats.unmaps.get());
+        ensure!(stats.pins.get() == stats.unpins.get());
+        ensure!(stats.vmaps.get() == stats.vunmaps.get());
+        ensure!(stats.breaches.get() == 0);
+        ensure!(self.0.late_writes() == 0);
+        ensure!(stats.guard_writes.get() == 0);
         Ok(())
     }
 }

@@ -4,7 +4,10 @@
 //!
 //! C header: [`include/linux/file.h`](srctree/include/linux/file.h)
 
-use super::exporter::Exporter;
+use super::{
+    exporter::Exporter,
+    vram::ops, //
+};
 use crate::bindings;
 use kernel::{
     error::to_result,
@@ -36,16 +39,7 @@ impl Fd {
 
     /// Opens the buffer of an exporter.
     pub(crate) fn of(exporter: &Exporter) -> Result<Self> {
-        let dmabuf = exporter.dma_buf();
-
-        // SAFETY: The buffer is valid.
-        let fd = Self::new(unsafe {
-            bindings::dma_buf_fd(dmabuf.as_raw(), bindings::O_CLOEXEC as c_int)
-        })?;
-
-        // The file descriptor has taken it over.
-        core::mem::forget(dmabuf);
-        Ok(fd)
+        Self::new(ops::open(exporter.dma_buf())?)
     }
 
     /// Opens something that is no dma-buf.

@@ -20,11 +20,11 @@ mod tests {
                 Wish, //
             },
             exporter::Exporter,
-            fence::{
+            thread::Thread,
+            vram::fence::{
                 Fence,
                 Usage, //
             },
-            thread::Thread, //
         },
     };
     use kernel::{

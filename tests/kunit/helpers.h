@@ -6,29 +6,10 @@
 #ifndef _RDMA_DMABUF_KUNIT_HELPERS_H
 #define _RDMA_DMABUF_KUNIT_HELPERS_H
 
-#include <linux/dma-buf.h>
-#include <linux/dma-fence.h>
-#include <linux/scatterlist.h>
 #include <linux/sched.h>
 
 void rdma_dmabuf_test_fail(const char *file, size_t file_len, u32 line,
 			   const char *what, size_t what_len);
-
-void rdma_dmabuf_test_copy_from_phys(void *to, phys_addr_t from, size_t bytes);
-void rdma_dmabuf_test_copy_to_phys(phys_addr_t to, const void *from,
-				   size_t bytes);
-
-void rdma_dmabuf_test_set_pages(struct scatterlist *sg, phys_addr_t phys,
-				u32 bytes);
-void rdma_dmabuf_test_set_dma(struct scatterlist *sg, u64 addr, u32 bytes);
-
-bool rdma_dmabuf_test_resv_trylock(struct dma_resv *resv);
-bool rdma_dmabuf_test_resv_is_locked(struct dma_resv *resv);
-bool rdma_dmabuf_test_resv_is_held(struct dma_resv *resv);
-
-struct dma_fence *rdma_dmabuf_test_fence_new(void);
-u32 rdma_dmabuf_test_fence_waits(struct dma_fence *fence);
-void rdma_dmabuf_test_fence_put(struct dma_fence *fence);
 
 struct task_struct *rdma_dmabuf_test_thread_run(int (*run)(void *data),
 						void *data);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The KUnit suites of the importer, and the small exporter that they run against.
+//! The KUnit suites of the importer, and what they run against.
 //!
 //! ```text
 //!   suites        attach   pages   moves   gate   fences   tables   errors     no `unsafe`
 //!                 drivers   misuse   books
 //!                   │
 //!                   ▼
-//!   abstractions  exporter   backing   driver   nic   hardware   fd   fence   thread   check
+//!   logic         exporter
+//!                   │
+//!                   ▼
+//!   abstractions  vram (tests/exporter)   driver   nic   hardware   bare   fd   thread   check
 //!                 probe
 //!                   │
 //!                   ▼
@@ -19,22 +22,27 @@
 //!
 //! The suites run once the module's init function has returned, so its importer is in service.
 
-mod backing;
+mod bare;
 mod check;
 mod driver;
 mod exporter;
 mod fd;
-mod fence;
 mod hardware;
 mod nic;
 mod nic_c;
 mod probe;
 mod thread;
 
+// Suites use what they need of it.
+#[allow(dead_code)]
+#[path = "../exporter/vram.rs"]
+mod vram;
+
 mod attach;
 mod books;
 mod drivers;
 mod errors;
+mod exporter_cases;
 mod fences;
 mod gate;
 mod misuse;

@@ -12,15 +12,15 @@
 //! An example of the trait [`Driver`], and in [`Nic::register_by_c`] of the same in C.
 
 use super::{
-    backing::{
-        copy_from_phys,
-        copy_to_phys, //
-    },
     driver::Wish,
     exporter::Exporter,
     fd::Fd,
     hardware::Hardware,
-    nic_c::CRegion, //
+    nic_c::CRegion,
+    vram::memory::{
+        copy_from_phys,
+        copy_to_phys, //
+    },
 };
 use crate::{
     attachment::Mode,
