@@ -7,7 +7,8 @@
 //! An access passes the gate without the reservation lock; an invalidation, which holds that lock,
 //! closes it and so waits until every access in flight has ended. Both directions are the two
 //! sides of one rw_semaphore, which makes the order reservation lock before gate known to lockdep:
-//! whoever took the reservation lock from within an access would be reported.
+//! whoever took the reservation lock from within an access would be reported. So would be who
+//! allocates memory there, since a shrinker may close the gate.
 //!
 //! Why this primitive, measured on the test kernel (lockdep on, one reader): passing costs the same
 //! with an rw_semaphore, an rwlock and SRCU, and twice as much with a percpu rwsem; closing costs
@@ -70,7 +71,10 @@ impl<V> Gate<V> {
             sem <- Opaque::ffi_init(|sem| {
                 // SAFETY: `sem` is memory for a semaphore that stays in place; name and key are
                 // static.
-                unsafe { bindings::__init_rwsem(sem, name.as_char_ptr(), key.as_ptr()) }
+                unsafe {
+                    bindings::__init_rwsem(sem, name.as_char_ptr(), key.as_ptr());
+                    bindings::rdma_dmabuf_helper_might_lock_in_reclaim(sem);
+                }
             }),
             view: UnsafeCell::new(None),
         })

@@ -12,6 +12,7 @@
 #include <linux/memremap.h>
 #include <linux/pfn.h>
 #include <linux/rwsem.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/swiotlb.h>
 
@@ -91,6 +92,14 @@ bool rdma_dmabuf_helper_is_ordinary_page(phys_addr_t phys)
 bool rdma_dmabuf_helper_fatal_signal_pending(void)
 {
 	return fatal_signal_pending(current);
+}
+
+/* For lockdep: exporters take mappings away to reclaim memory. */
+void rdma_dmabuf_helper_might_lock_in_reclaim(struct rw_semaphore *sem)
+{
+	fs_reclaim_acquire(GFP_KERNEL);
+	might_lock(sem);
+	fs_reclaim_release(GFP_KERNEL);
 }
 
 /* Only lockdep knows whose lock it is. */

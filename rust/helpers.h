@@ -27,6 +27,7 @@ bool rdma_dmabuf_helper_is_ordinary_page(phys_addr_t phys);
 
 bool rdma_dmabuf_helper_fatal_signal_pending(void);
 
+void rdma_dmabuf_helper_might_lock_in_reclaim(struct rw_semaphore *sem);
 bool rdma_dmabuf_helper_warn_unless_passed(struct rw_semaphore *sem);
 void rdma_dmabuf_helper_warn_put_twice(void);
 void rdma_dmabuf_helper_warn_put_accessed(void);

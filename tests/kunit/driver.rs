@@ -156,6 +156,15 @@ impl Driver {
         })
     }
 
+    /// A driver that leaves the mode to the module.
+    pub(crate) fn in_mode(mode: Mode) -> Result<Self> {
+        Self::with_settings(Settings {
+            fence_timeout_ms: PATIENT_MS,
+            check_rights: true,
+            mode,
+        })
+    }
+
     /// A driver that may register what the file does not allow.
     pub(crate) fn without_check_of_rights() -> Result<Self> {
         Self::with_settings(Settings {

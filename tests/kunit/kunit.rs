@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   suites        attach   pages   moves   gate   fences   tables   errors     no `unsafe`
-//!                 drivers   misuse   books
+//!                 drivers   modes   misuse   books
 //!                   │
 //!                   ▼
 //!   logic         exporter
@@ -46,6 +46,7 @@ mod exporter_cases;
 mod fences;
 mod gate;
 mod misuse;
+mod modes;
 mod moves;
 mod pages;
 mod tables;

@@ -18,7 +18,10 @@ mod tests {
         },
         exporter::Exporter,
         probe::Warnings,
-        thread::Thread,
+        thread::{
+            Event,
+            Thread, //
+        },
     };
     use kernel::{
         prelude::*,
@@ -48,20 +51,20 @@ mod tests {
     fn put_during_an_access_is_warned_of_and_can_be_done_again() -> Verdict {
         let exporter = Exporter::new(&[1])?;
         let mr = Driver::linked().register(&exporter, Wish::all_of(&exporter))?;
-        let access = mr.access_all()?;
 
         {
+            // Nothing may be allocated within an access.
             let warnings = Warnings::expected("a region is put during an access")?;
+            let access = mr.access_all()?;
 
             mr.put_early();
             ensure!(warnings.count() == 1);
             mr.put_early();
             ensure!(warnings.count() == 2);
+            access.write(BASE, &[0x5a; 8])?;
         }
-        access.write(BASE, &[0x5a; 8])?;
         ensure!(exporter.content()?[..8] == [0x5a; 8]);
         ensure!(exporter.counts().detaches.get() == 0);
-        drop(access);
         drop(mr);
         ensure!(exporter.counts().detaches.get() == 1);
         exporter.settle()
@@ -92,13 +95,18 @@ mod tests {
             Driver::linked().register(&exporter, Wish::all_of(&exporter))?,
             GFP_KERNEL,
         )?;
-        let access = mr.access_all()?;
+        let begun = Event::new()?;
         let other = {
-            let mr = mr.clone();
+            let (mr, begun) = (mr.clone(), begun.clone());
 
-            Thread::spawn(move || mr.write(BASE, &[1]))?
+            Thread::spawn(move || {
+                begun.wait();
+                mr.write(BASE, &[1])
+            })?
         };
+        let access = mr.access_all()?;
 
+        begun.happen();
         other.join()??;
         drop(access);
         drop(mr);
