@@ -10,4 +10,5 @@
 #ifdef CONFIG_RDMA_DMABUF_KUNIT_TEST
 #include "../tests/exporter/helpers.h"
 #include "../tests/kunit/helpers.h"
+#include "../tests/kunit/reference.h"
 #endif

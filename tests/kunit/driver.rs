@@ -23,6 +23,7 @@ use crate::{
         ib_dmabuf_view, //
     },
     c_driver::CDriver,
+    device::DmaDevice,
     ffi,
     importer::{
         Importer,
@@ -190,6 +191,11 @@ impl Driver {
     /// A driver that looks for an importer in the registry.
     pub(crate) fn by_registry() -> Self {
         Self::on(Road::Registry)
+    }
+
+    /// Where the driver does DMA.
+    pub(super) fn device(&self) -> Option<&DmaDevice> {
+        self.hardware.as_ref().map(Hardware::device)
     }
 
     /// The books of the importer, if it is not the module's.

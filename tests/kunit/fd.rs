@@ -8,7 +8,10 @@ use super::{
     exporter::Exporter,
     vram::ops, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    dma_buf::DmaBuf, //
+};
 use kernel::{
     error::to_result,
     ffi::c_int,
@@ -39,7 +42,12 @@ impl Fd {
 
     /// Opens the buffer of an exporter.
     pub(crate) fn of(exporter: &Exporter) -> Result<Self> {
-        Self::new(ops::open(exporter.dma_buf())?)
+        Self::of_dma_buf(exporter.dma_buf())
+    }
+
+    /// Opens a buffer.
+    pub(crate) fn of_dma_buf(dmabuf: DmaBuf) -> Result<Self> {
+        Self::new(ops::open(dmabuf)?)
     }
 
     /// Opens something that is no dma-buf.

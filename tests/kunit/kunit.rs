@@ -4,17 +4,17 @@
 //!
 //! ```text
 //!   suites        attach   pages   moves   gate   fences   tables   errors     no `unsafe`
-//!                 drivers   modes   misuse   books
+//!                 drivers   modes   misuse   books   differential   differences
 //!                   │
 //!                   ▼
-//!   logic         exporter
+//!   logic         exporter   layouts   phantom
 //!                   │
 //!                   ▼
 //!   abstractions  vram (tests/exporter)   driver   nic   hardware   bare   fd   thread   check
-//!                 probe
+//!                 probe   core_importer
 //!                   │
 //!                   ▼
-//!   raw           bindings   helpers.c
+//!   raw           bindings   helpers.c   reference.c
 //! ```
 //!
 //! A case returns at the first thing that is not as it should be, after it has told KUnit. KUnit's
@@ -24,12 +24,15 @@
 
 mod bare;
 mod check;
+mod core_importer;
 mod driver;
 mod exporter;
 mod fd;
 mod hardware;
+mod layouts;
 mod nic;
 mod nic_c;
+mod phantom;
 mod probe;
 mod thread;
 
@@ -40,6 +43,8 @@ mod vram;
 
 mod attach;
 mod books;
+mod differences;
+mod differential;
 mod drivers;
 mod errors;
 mod exporter_cases;
