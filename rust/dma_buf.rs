@@ -47,7 +47,7 @@ impl DmaBuf {
     /// # Safety
     ///
     /// `ptr` is a valid dma-buf, of which the caller gives up one reference.
-    #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+    #[allow(dead_code)] // For exporters, which the importer is not.
     pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::dma_buf>) -> Self {
         // INVARIANT: By the safety requirements.
         Self(ptr)

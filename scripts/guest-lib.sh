@@ -55,7 +55,8 @@ build_modules() {
 # The importer with its KUnit suites, and the module that must fail.
 build_kunit() {
 	run_logged 'building the modules with their tests' "$build/log/kunit.log" \
-		kbuild "$build/kunit" modules CONFIG_RDMA_DMABUF_KUNIT_TEST=y CONFIG_RDMA_DMABUF_MUSTFAIL=m
+		kbuild "$build/kunit" modules CONFIG_RDMA_DMABUF_KUNIT_TEST=y CONFIG_RDMA_DMABUF_MUSTFAIL=m \
+		CONFIG_RDMA_DMABUF_VRAM_EXPORTER=n
 }
 
 build_tool() {

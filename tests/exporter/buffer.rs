@@ -260,6 +260,11 @@ impl Buffer {
         forgotten + state.taken.iter().flatten().filter(is_touched).count() as u64
     }
 
+    /// Pieces of video memory that somebody wrote to while nobody had them.
+    pub(crate) fn pool_late_writes(&self) -> u64 {
+        self.pool.as_ref().map_or(0, |pool| pool.late_writes.get())
+    }
+
     fn check_usable(&self) -> Result {
         (!self.is_revoked()).then_some(()).ok_or(ENODEV)
     }

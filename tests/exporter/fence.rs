@@ -71,6 +71,12 @@ impl Fence {
         unsafe { bindings::vram_exporter_helper_fence_signal(self.as_raw(), errno(error)) };
     }
 
+    /// Whether it has signalled.
+    pub(crate) fn is_signaled(&self) -> bool {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::vram_exporter_helper_fence_is_signaled(self.as_raw()) }
+    }
+
     /// How often somebody went to sleep on the fence.
     pub(crate) fn waits(&self) -> u32 {
         // SAFETY: By the type invariants.

@@ -160,6 +160,11 @@ void vram_exporter_helper_fence_signal_after(struct dma_fence *fence, u32 ms,
 		  jiffies + msecs_to_jiffies(ms));
 }
 
+bool vram_exporter_helper_fence_is_signaled(struct dma_fence *fence)
+{
+	return dma_fence_is_signaled(fence);
+}
+
 /* How often somebody went to sleep on @fence. */
 u32 vram_exporter_helper_fence_waits(struct dma_fence *fence)
 {

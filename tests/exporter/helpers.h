@@ -33,6 +33,7 @@ struct dma_fence *vram_exporter_helper_fence_new(void);
 void vram_exporter_helper_fence_signal_after(struct dma_fence *fence, u32 ms,
 					     int error);
 void vram_exporter_helper_fence_signal(struct dma_fence *fence, int error);
+bool vram_exporter_helper_fence_is_signaled(struct dma_fence *fence);
 u32 vram_exporter_helper_fence_waits(struct dma_fence *fence);
 void vram_exporter_helper_fence_release(struct dma_fence *fence);
 

@@ -31,6 +31,9 @@ use kernel::{
     time::msecs_to_jiffies,
 };
 
+/// The most fences that a buffer keeps.
+const MAX_FENCES: usize = 64;
+
 /// Where a buffer is to be moved.
 #[derive(Default)]
 pub(crate) struct Destination<'a> {
@@ -217,9 +220,33 @@ impl Live<'_, Buffer> {
     }
 
     /// Adds a fence that the buffer keeps: it signals when the buffer goes, if not before.
+    ///
+    /// `EBUSY` if there are [`MAX_FENCES`] already.
     pub(crate) fn keep_fence(&self, fence: Fence, usage: Usage) -> Result {
         self.add_fence(&fence, usage)?;
-        Ok(self.exporter().fences.lock().push(fence, GFP_KERNEL)?)
+        self.keep(fence)
+    }
+
+    /// Keeps a fence that was added.
+    fn keep(&self, fence: Fence) -> Result {
+        let mut fences = self.exporter().fences.lock();
+
+        if fences.len() >= MAX_FENCES {
+            fences.retain(|fence| !fence.is_signaled());
+        }
+        if fences.len() >= MAX_FENCES {
+            return Err(EBUSY);
+        }
+        Ok(fences.push(fence, GFP_KERNEL)?)
+    }
+
+    /// Moves the buffer, whose content is in place when a fence signals that the buffer keeps.
+    pub(crate) fn move_and_keep(&self, to: Destination<'_>, fence: Fence) -> Result {
+        self.move_to(Destination {
+            fence: Some(&fence),
+            ..to
+        })?;
+        self.keep(fence)
     }
 
     /// Signals the fences that the buffer keeps, and forgets them.

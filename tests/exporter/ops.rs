@@ -31,6 +31,7 @@ use core::{
     cell::Cell,
     ffi::c_void,
     marker::PhantomData,
+    mem::ManuallyDrop,
     ops::Deref,
     ptr::{
         null_mut,
@@ -182,10 +183,16 @@ pub(crate) fn get(dmabuf: &DmaBuf) -> DmaBuf {
     }
 }
 
-/// Opens `dmabuf` in the current task.
-pub(crate) fn open(dmabuf: DmaBuf) -> Result<i32> {
+/// Opens `dmabuf` in the current task, for it alone or for what it executes too.
+pub(crate) fn open(dmabuf: DmaBuf, closes_on_exec: bool) -> Result<i32> {
+    let flags = if closes_on_exec {
+        bindings::O_CLOEXEC
+    } else {
+        0
+    };
+
     // SAFETY: The buffer is valid.
-    let fd = unsafe { bindings::dma_buf_fd(dmabuf.as_raw(), bindings::O_CLOEXEC as i32) };
+    let fd = unsafe { bindings::dma_buf_fd(dmabuf.as_raw(), flags as i32) };
 
     to_result(fd)?;
     // The file descriptor has taken it over.
@@ -263,6 +270,15 @@ impl<'a, T: Exporter> Live<'a, T> {
     pub(crate) fn exporter(&self) -> &'a T {
         // SAFETY: By the type invariants.
         unsafe { &*(*self.dmabuf.as_ptr()).priv_.cast::<T>() }
+    }
+
+    /// A reference of one's own to the exporter's object.
+    pub(crate) fn to_exporter(&self) -> Arc<T> {
+        // SAFETY: `priv` came from `Arc::into_raw()`, and its reference is not given up here.
+        let owner =
+            ManuallyDrop::new(unsafe { Arc::from_raw(core::ptr::from_ref(self.exporter())) });
+
+        (*owner).clone()
     }
 
     pub(crate) fn resv(&self) -> &'a Resv {

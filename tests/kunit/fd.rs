@@ -47,7 +47,7 @@ impl Fd {
 
     /// Opens a buffer.
     pub(crate) fn of_dma_buf(dmabuf: DmaBuf) -> Result<Self> {
-        Self::new(ops::open(dmabuf)?)
+        Self::new(ops::open(dmabuf, true)?)
     }
 
     /// Opens something that is no dma-buf.

@@ -48,6 +48,7 @@ mod differential;
 mod drivers;
 mod errors;
 mod exporter_cases;
+mod exporter_fault_cases;
 mod fences;
 mod gate;
 mod misuse;
