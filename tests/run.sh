@@ -21,10 +21,10 @@ build_everything() {
 	pack "$build/guest/mustfail.cpio" --modules "mustfail=$build/kunit/tests/mustfail"
 }
 
-# KUnit, life cycle, the demo, bad input: one guest for all. Its verdict goes to $run/guest-result.
+# KUnit, life cycle, the demo, bad input, the exporter: one guest for all. Its verdict goes to $run/guest-result.
 guest_tests() {
 	"$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$GUEST_ROOT" --initrd "$build/guest/test.cpio" \
-		--run-dir "$run/guest" --job suite --job-timeout 240 >"$run/guest-result"
+		--run-dir "$run/guest" --job suite --job-timeout 400 >"$run/guest-result"
 }
 
 host_tests() {

@@ -24,7 +24,6 @@ use super::{
         Side, //
     },
     pool::Pool,
-    resv::SharedResv,
     stats::Stats,
     table::Table, //
 };
@@ -120,10 +119,8 @@ pub(crate) struct Buffer {
     pub(super) size: u64,
     pub(super) layout: Layout,
     /// DMA addresses to give in place of memory.
-    hollow: KVec<Segment>,
+    pub(super) hollow: KVec<Segment>,
     pub(super) pool: Option<Arc<Pool>>,
-    // Only held: the dma-buf uses it.
-    _resv: Option<Arc<SharedResv>>,
     stats: Arc<Stats>,
     #[pin]
     link: Link<Self>,
@@ -149,8 +146,6 @@ pub(crate) struct Wish {
     pub(crate) rules: Rules,
     /// Where video memory comes from.
     pub(crate) pool: Option<Arc<Pool>>,
-    /// The reservation object of other buffers, if not one of its own.
-    pub(crate) resv: Option<Arc<SharedResv>>,
     /// DMA addresses to give in place of memory, in any number but none.
     pub(crate) hollow: KVec<Segment>,
 }
@@ -165,11 +160,7 @@ impl Buffer {
 
         let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
         let source = Self::source(wish.placement, wish.pool.as_ref())?;
-        let pages = if wish.hollow.is_empty() {
-            wish.size / PAGE_SIZE
-        } else {
-            0
-        };
+        let pages = Self::pages(wish.size, &wish.hollow);
         let plan = wish.layout.plan(pages, 0, source.longest_run())?;
         let now = Some(Backing::new(&source, &plan, &stats)?);
 
@@ -179,7 +170,6 @@ impl Buffer {
                 layout: wish.layout,
                 hollow: wish.hollow,
                 pool: wish.pool,
-                _resv: wish.resv,
                 stats,
                 link <- Link::new(),
                 faults <- new_mutex!(Faults::default(), "vram_exporter::faults"),
@@ -199,6 +189,15 @@ impl Buffer {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// The pages of memory that a buffer has.
+    pub(super) fn pages(size: u64, hollow: &[Segment]) -> u64 {
+        if hollow.is_empty() {
+            size / PAGE_SIZE
+        } else {
+            0
+        }
     }
 
     /// `ENOSPC` where there is no video memory at all.

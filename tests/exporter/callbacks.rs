@@ -240,8 +240,9 @@ unsafe extern "C" fn release<T: Exporter>(dmabuf: *mut bindings::dma_buf) {
     let exporter = live.exporter();
 
     live.expect_unlocked();
-    *exporter.link().dmabuf.lock() = None;
+    let address = exporter.link().dmabuf.lock().take();
     exporter.release();
+    drop(address);
 
     // SAFETY: The reference that the export has handed over; the last use of it.
     drop(unsafe { Arc::from_raw(core::ptr::from_ref(exporter)) });

@@ -209,7 +209,6 @@ fn create(arg: uapi::Create) -> Result<isize> {
             ..Rules::ANY
         },
         pool: Some(card.pool),
-        resv: None,
         hollow: KVec::new(),
     })?;
     let module = this_module::<crate::LocalModule>();

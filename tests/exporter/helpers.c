@@ -17,6 +17,13 @@
 
 #include "helpers.h"
 
+/* Memory that is not there is an error, and nobody is killed for it. */
+struct page *vram_exporter_helper_alloc(unsigned int order)
+{
+	return alloc_pages(GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
+			   order);
+}
+
 void vram_exporter_helper_read(void *to, phys_addr_t from, size_t bytes)
 {
 	memcpy(to, phys_to_virt(from), bytes);

@@ -12,6 +12,7 @@
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
 
+struct page *vram_exporter_helper_alloc(unsigned int order);
 void vram_exporter_helper_read(void *to, phys_addr_t from, size_t bytes);
 void vram_exporter_helper_write(phys_addr_t to, const void *from, size_t bytes);
 void vram_exporter_helper_copy(phys_addr_t to, phys_addr_t from, size_t bytes);

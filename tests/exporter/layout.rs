@@ -88,7 +88,10 @@ impl Layout {
                 Kind::Scattered => 1,
                 Kind::Uneven | Kind::Merged => uneven(left.wrapping_add(turn)),
             }
-            .clamp(1, left.min(longest));
+            .min(left)
+            .min(longest)
+            // Where no run can be had, this one is refused later.
+            .max(1);
 
             runs.push(run, GFP_KERNEL)?;
             left = left.saturating_sub(run);

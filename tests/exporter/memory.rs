@@ -44,8 +44,7 @@ unsafe impl Sync for Block {}
 impl Block {
     fn new(order: u32) -> Result<Self> {
         // SAFETY: Allocates; the result is checked.
-        let page =
-            unsafe { bindings::alloc_pages(bindings::GFP_KERNEL | bindings::__GFP_NOWARN, order) };
+        let page = unsafe { bindings::vram_exporter_helper_alloc(order) };
 
         // INVARIANT: As just allocated.
         Ok(Self {

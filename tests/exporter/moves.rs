@@ -20,9 +20,11 @@ use super::{
     reclaim::as_in_reclaim,
     resv, //
 };
-use crate::window::PAGE_SIZE;
 use kernel::{
-    error::code::ETIMEDOUT,
+    error::code::{
+        ERESTARTSYS,
+        ETIMEDOUT, //
+    },
     prelude::*,
     sync::{
         Arc,
@@ -55,7 +57,11 @@ impl Buffer {
     fn new_backing(&self, placement: Placement, layout: &Layout) -> Result<Arc<Backing>> {
         let source = Self::source(placement, self.pool.as_ref())?;
         let turn = self.state.lock().turn + 1;
-        let plan = layout.plan(self.size / PAGE_SIZE, turn, source.longest_run())?;
+        let plan = layout.plan(
+            Self::pages(self.size, &self.hollow),
+            turn,
+            source.longest_run(),
+        )?;
 
         Backing::new(&source, &plan, self.shared_stats()).or_else(|_| {
             self.forget_taken();
@@ -178,7 +184,14 @@ impl Live<'_, Buffer> {
         drop(held);
 
         let timeout = msecs_to_jiffies(timeout_ms);
-        resv::wait(self.resv(), Usage::Bookkeep, timeout)?;
+        resv::wait(self.resv(), Usage::Bookkeep, timeout).map_err(|error| {
+            // Not to be called again by itself.
+            if error == ERESTARTSYS {
+                EINTR
+            } else {
+                error
+            }
+        })?;
         self.wait_for_unmap(timeout_ms)?;
 
         let held = self.lock();

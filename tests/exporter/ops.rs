@@ -13,7 +13,11 @@ use super::{
         Fence,
         Usage, //
     },
-    mmap, resv,
+    mmap,
+    resv::{
+        self,
+        SharedResv, //
+    },
     table::{
         MapDevice,
         Table, //
@@ -131,18 +135,14 @@ pub(crate) enum Mode {
     ReadWrite = bindings::O_RDWR,
 }
 
-/// Exports `size` bytes, with a lock that may be shared.
-///
-/// `keep` outlives the buffer if it is what the exporter owns: see [`SharedResv`].
-///
-/// [`SharedResv`]: super::resv::SharedResv
+/// Exports `size` bytes, with a reservation object that may be shared.
 pub(crate) fn export<T: Exporter>(
     exporter: Arc<T>,
     name: &'static CStr,
     module: &'static ThisModule,
     size: u64,
     mode: Mode,
-    shared: Option<&Resv>,
+    shared: Option<Arc<SharedResv>>,
 ) -> Result<DmaBuf> {
     let size = usize::try_from(size)?;
     let priv_ = Arc::into_raw(exporter.clone());
@@ -152,7 +152,9 @@ pub(crate) fn export<T: Exporter>(
         ops: &T::ops().0,
         size,
         flags: mode as i32,
-        resv: shared.map_or(null_mut(), resv::raw),
+        resv: shared
+            .as_ref()
+            .map_or(null_mut(), |shared| resv::raw(shared)),
         priv_: priv_.cast_mut().cast(),
     };
 
@@ -166,7 +168,10 @@ pub(crate) fn export<T: Exporter>(
         })?;
 
     // INVARIANT: The buffer takes itself out before it is gone.
-    *exporter.link().dmabuf.lock() = Some(Address(dmabuf));
+    *exporter.link().dmabuf.lock() = Some(Address {
+        dmabuf,
+        _resv: shared,
+    });
 
     // SAFETY: The only reference to the new buffer, ours to hand over.
     Ok(unsafe { DmaBuf::from_raw(dmabuf) })
@@ -200,8 +205,11 @@ pub(crate) fn open(dmabuf: DmaBuf, closes_on_exec: bool) -> Result<i32> {
     Ok(fd)
 }
 
-/// Where a dma-buf is.
-struct Address(NonNull<bindings::dma_buf>);
+/// Where a dma-buf is, and what it uses until it is released.
+struct Address {
+    dmabuf: NonNull<bindings::dma_buf>,
+    _resv: Option<Arc<SharedResv>>,
+}
 
 // SAFETY: An address has no tie to a task.
 unsafe impl Send for Address {}
@@ -236,7 +244,7 @@ impl<T: Exporter> Link<T> {
         // INVARIANT: By those of the link; the release waits for the lock.
         dmabuf.as_ref().map(|address| {
             act(&Live {
-                dmabuf: address.0,
+                dmabuf: address.dmabuf,
                 _life: PhantomData,
             })
         })

@@ -129,7 +129,6 @@ impl Order {
             placement: self.placement,
             rules: self.rules,
             pool,
-            resv: self.resv.clone(),
             hollow: self.hollow,
         })?;
         let module = this_module::<crate::LocalModule>();
@@ -139,7 +138,7 @@ impl Order {
             module,
             self.size,
             self.mode,
-            self.resv.as_ref().map(|resv| &***resv),
+            self.resv,
         )?;
         let exporter = Arc::new(Exporter { dmabuf, buffer }, GFP_KERNEL)?;
 
