@@ -62,7 +62,7 @@ enum vram_exporter_placement {
 };
 
 /* Importers that cannot let the memory go are refused with EOPNOTSUPP. */
-#define VRAM_EXPORTER_CREATE_ONLY_REVOCABLE	(1U << 0)
+#define VRAM_EXPORTER_CREATE_ONLY_REVOCABLE	0x1U
 
 /**
  * struct vram_exporter_create - make a buffer
