@@ -241,20 +241,24 @@ mod tests {
         exporter.settle()
     }
 
-    /// Writes ever new bytes at `iova` until the end, and reads each again. Returns the last.
-    fn write_until(end: &Event, mr: &Mr, iova: u64) -> Result<[u8; 64]> {
+    /// Writes ever new bytes at `iova` until the end, once at least, and reads each again. Returns
+    /// the last.
+    fn write_until(end: &Event, begun: &Event, mr: &Mr, iova: u64) -> Result<[u8; 64]> {
         let mut bytes = [0u8; 64];
         let mut seen = [0u8; 64];
 
-        while !end.has_happened() {
+        loop {
             bytes = [bytes[0].wrapping_add(1); 64];
             mr.write(iova, &bytes)?;
             mr.read(iova, &mut seen)?;
             if seen != bytes {
                 return Err(EIO);
             }
+            begun.happen();
+            if end.has_happened() {
+                return Ok(bytes);
+            }
         }
-        Ok(bytes)
     }
 
     #[test]
@@ -267,10 +271,15 @@ mod tests {
         let mut writers = KVec::new();
 
         for place in places {
-            let (mr, end) = (mr.clone(), end.clone());
-            let writer = Thread::spawn(move || write_until(&end, &mr, BASE + place))?;
+            let (mr, end, begun) = (mr.clone(), end.clone(), Event::new()?);
+            let writer = {
+                let begun = begun.clone();
+                Thread::spawn(move || write_until(&end, &begun, &mr, BASE + place))?
+            };
 
             writers.push(writer, GFP_KERNEL)?;
+            // A busy machine could be done with the moves before the thread has its first turn.
+            ensure!(begun.wait(), place);
         }
         for _ in 0..30 {
             exporter.move_to_new_pages()?;
