@@ -143,6 +143,12 @@ impl Importer {
         self.next_id.fetch_add(1, Relaxed)
     }
 
+    /// How many regions are listed.
+    #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+    pub(crate) fn listed(&self) -> usize {
+        self.records.tree.lock().values().count()
+    }
+
     /// Lists a region until the returned object is dropped.
     pub(crate) fn list(self: &Arc<Self>, record: Arc<Record>) -> Result<Listing> {
         let id = record.id();

@@ -166,6 +166,24 @@ mod tests {
     }
 
     #[test]
+    fn regions_are_listed_as_long_as_they_live() -> Verdict {
+        let exporter = Exporter::new(&[2])?;
+        let driver = Driver::new()?;
+        let first = driver.register(&exporter, Wish::all_of(&exporter))?;
+        let second = driver.register(&exporter, Wish::all_of(&exporter))?;
+
+        ensure!(driver.listed()? == 2);
+        drop(first);
+        ensure!(driver.listed()? == 1);
+        drop(second);
+        ensure!(driver.listed()? == 0);
+        exporter.answer_next_map(crate::kunit::exporter::Answer::Refusal(ENOSPC));
+        ensure!(driver.register(&exporter, Wish::all_of(&exporter)).is_err());
+        ensure!(driver.listed()? == 0);
+        exporter.settle()
+    }
+
+    #[test]
     fn every_road_leads_to_the_same_bytes() -> Verdict {
         let exporter = Exporter::new(&[1, 2])?;
 

@@ -198,12 +198,22 @@ impl Driver {
         self.hardware.as_ref().map(Hardware::device)
     }
 
-    /// The books of the importer, if it is not the module's.
-    pub(crate) fn totals(&self) -> Result<&Totals> {
+    /// The importer, if it is not the module's.
+    fn importer(&self) -> Result<&Arc<Importer>> {
         match &self.road {
-            Road::Own(importer) => Ok(importer.totals()),
+            Road::Own(importer) => Ok(importer),
             Road::Exports | Road::Registry => Err(EINVAL),
         }
+    }
+
+    /// The books of the driver's own importer.
+    pub(crate) fn totals(&self) -> Result<&Totals> {
+        Ok(self.importer()?.totals())
+    }
+
+    /// How many regions that importer lists.
+    pub(crate) fn listed(&self) -> Result<usize> {
+        Ok(self.importer()?.listed())
     }
 
     /// Registers a stretch of a buffer, by a file descriptor that is closed at once.
