@@ -15,6 +15,8 @@ help:
 	@echo '  demo             a file goes from dma-buf to dma-buf by RDMA, in a guest'
 	@echo '  test             every test; the last line is "N passed, N failed"'
 	@echo '  kunit            the KUnit suites of the importer alone'
+	@echo '  mutants          breaks the importer line by line, and names the KUnit case that notices;'
+	@echo '                   ONLY= is a regular expression of names or files'
 	@echo '  shell            a console in the guest with everything loaded'
 	@echo '  check            formatting, lints, layers, patches, documentation'
 	@echo '  doc              the documentation, in build/doc'
@@ -37,13 +39,15 @@ all modules:
 modules_install:
 	@scripts/modules.sh install
 
-.PHONY: demo test kunit shell check doc kernel guest
+.PHONY: demo test kunit mutants shell check doc kernel guest
 demo:
 	@scripts/run-demo.sh
 test:
 	@tests/run.sh $(if $(FAILED_STEP),--failed-step '$(FAILED_STEP)')
 kunit:
 	@tests/kunit.sh
+mutants:
+	@tests/mutants.sh $(if $(ONLY),--only '$(ONLY)')
 shell:
 	@scripts/shell.sh
 check:

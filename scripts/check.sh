@@ -80,6 +80,9 @@ for path in sys.argv[1:]:
     ast.parse(open(path, encoding="utf-8").read(), path)'
 }
 
+# Each breakage of tests/mutants still has its place in the code.
+mutants() { (cd tests && python3 -B -m mutants.catalogue); }
+
 # FILE_PATH_CHANGES asks for an entry in MAINTAINERS, which is the list's to give; ENOTSUPP is the
 # very code that patch 1 translates. By standard input: a name that git knows is taken for a source file.
 checkpatch() {
@@ -122,6 +125,7 @@ check 'warnings, kernel' kernel_warnings
 check 'clippy, user space' cargo_clippy
 check 'shellcheck' shell_scripts
 check 'python syntax' python_scripts
+check 'mutants: every entry applies' mutants
 check 'checkpatch, patches/7.3' checkpatch
 check 'checkpatch, C of the module' checkpatch_c
 check 'kernel-doc of include/' kernel_doc
