@@ -41,11 +41,16 @@ find_toolchain() {
 }
 
 # kbuild FOLDER TARGET [VARIABLE=VALUE ...]: the project's modules against KDIR, built in FOLDER.
+# One at a time: with each crate, kbuild writes rust/kernel/generated_arch_*.rs in KDIR anew, and two would
+# take them away from each other.
 kbuild() {
 	local folder=$1 target=$2
 	shift 2
-	make -C "$KDIR" --no-print-directory -j"$(nproc)" "LLVM=$LLVM" "RUSTC=$RUSTC" "HOSTRUSTC=$HOSTRUSTC" \
-		"BINDGEN=$BINDGEN" "M=$project" "MO=$folder" "$@" "$target"
+	(
+		lock "build-against-$(short_hash <<<"$KDIR")"
+		make -C "$KDIR" --no-print-directory -j"$(nproc)" "LLVM=$LLVM" "RUSTC=$RUSTC" "HOSTRUSTC=$HOSTRUSTC" \
+			"BINDGEN=$BINDGEN" "M=$project" "MO=$folder" "$@" "$target"
+	)
 }
 
 build_modules() {
