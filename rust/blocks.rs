@@ -45,7 +45,7 @@ pub(crate) struct BlockSize(u64);
 
 impl BlockSize {
     /// Blocks of 2^`shift` bytes, for a driver that was given the shift.
-    #[cfg(any(test, CONFIG_RDMA_DMABUF_KUNIT_TEST))]
+    #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
     pub(crate) fn of_shift(shift: u32) -> Result<BlockSize, BlockError> {
         // INVARIANT: One bit, not below the page size.
         1u64.checked_shl(shift)
