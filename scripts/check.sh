@@ -83,6 +83,15 @@ for path in sys.argv[1:]:
 # Each breakage of tests/mutants still has its place in the code.
 mutants() { (cd tests && python3 -B -m mutants.catalogue); }
 
+# A case that a table of docs/ names in backquotes, with or without its suite, is one that must run.
+documented_cases() {
+	local name bad=0
+	while IFS= read -r name; do
+		grep -qxE "(rdma_dmabuf_contract/)?$name" tests/expected.list || { echo "docs: no such case: $name"; bad=1; }
+	done < <(grep -ohE '`(rdma_dmabuf_[a-z_]+/[a-z0-9_]+|rule_[a-z0-9_]+)`' docs/*.md | tr -d '`' | sort -u)
+	return "$bad"
+}
+
 # FILE_PATH_CHANGES asks for an entry in MAINTAINERS, which is the list's to give; ENOTSUPP is the
 # very code that patch 1 translates. By standard input: a name that git knows is taken for a source file.
 checkpatch() {
@@ -128,6 +137,7 @@ check 'clippy, user space' cargo_clippy
 check 'shellcheck' shell_scripts
 check 'python syntax' python_scripts
 check 'mutants: every entry applies' mutants
+check 'docs: every case is run' documented_cases
 check 'checkpatch, patches/7.3' checkpatch
 check 'checkpatch, C of the module' checkpatch_c
 check 'kernel-doc of include/' kernel_doc

@@ -34,6 +34,8 @@ void rdma_dmabuf_test_probes_unregister(void);
 u32 rdma_dmabuf_test_probes_count(enum rdma_dmabuf_test_event event);
 void rdma_dmabuf_test_probes_last_map(u64 *blocks, u64 *block_size);
 
+int rdma_dmabuf_test_module_references(void);
+
 int rdma_dmabuf_test_warnings_suppress(void);
 u32 rdma_dmabuf_test_warnings_count(void);
 void rdma_dmabuf_test_warnings_restore(void);

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!   suites        attach   pages   moves   gate   fences   tables   errors     no `unsafe`
-//!                 drivers   modes   misuse   books   differential   differences
+//!                 contract   drivers   modes   misuse   books   differential   differences
+//!                 races
 //!                   │
 //!                   ▼
 //!   logic         exporter   layouts   phantom
@@ -43,6 +44,7 @@ mod vram;
 
 mod attach;
 mod books;
+mod contract;
 mod differences;
 mod differential;
 mod drivers;
@@ -55,4 +57,5 @@ mod misuse;
 mod modes;
 mod moves;
 mod pages;
+mod races;
 mod tables;

@@ -4,6 +4,7 @@
  */
 #include <kunit/test-bug.h>
 #include <kunit/test.h>
+#include <linux/module.h>
 
 #include "../../rust/trace.h"
 #include "helpers.h"
@@ -63,6 +64,11 @@ void rdma_dmabuf_test_probes_last_map(u64 *blocks, u64 *block_size)
 {
 	*blocks = READ_ONCE(last_blocks);
 	*block_size = READ_ONCE(last_block_size);
+}
+
+int rdma_dmabuf_test_module_references(void)
+{
+	return module_refcount(THIS_MODULE);
 }
 
 /* Suites run one case at a time, so one is enough. */

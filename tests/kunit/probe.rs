@@ -7,6 +7,7 @@
 use crate::bindings;
 use kernel::{
     error::to_result,
+    ffi::c_int,
     prelude::*,
     types::NotThreadSafe, //
 };
@@ -53,6 +54,12 @@ impl Drop for Probes {
         // SAFETY: Registered by `new()`.
         unsafe { bindings::rdma_dmabuf_test_probes_unregister() };
     }
+}
+
+/// References that keep the module loaded.
+pub(crate) fn module_references() -> c_int {
+    // SAFETY: Looks at the module of this very function.
+    unsafe { bindings::rdma_dmabuf_test_module_references() }
 }
 
 /// Keeps warnings of the current task out of the log, and counts them, until it is dropped.
