@@ -154,7 +154,15 @@ impl Live<'_, Buffer> {
 
     /// Tells the importers that their mappings go stale, without a reason.
     pub(crate) fn invalidate(&self) {
-        self.exporter().invalidate_held(&self.lock());
+        self.invalidate_after(|| ());
+    }
+
+    /// The same, but does something else under the lock first.
+    pub(crate) fn invalidate_after(&self, first: impl FnOnce()) {
+        let held = self.lock();
+
+        first();
+        self.exporter().invalidate_held(&held);
     }
 
     /// Tells the importers the same as a shrinker does, to reclaim memory.

@@ -23,7 +23,10 @@ mod tests {
                 NicMr,
                 PAGE_SIZES, //
             },
-            thread::Thread,
+            thread::{
+                Event,
+                Thread, //
+            },
             vram::fence::{
                 Fence,
                 Usage, //
@@ -178,6 +181,35 @@ mod tests {
 
         mover.join()??;
         ensure!(exporter.counts().unmaps.get() == 1);
+        drop(mr);
+        exporter.settle()
+    }
+
+    #[test]
+    fn accesses_end_before_the_driver_is_told_that_memory_goes() -> Verdict {
+        let nic = Nic::new()?;
+        let (exporter, mr) = region(&nic, &[1])?;
+        let begin = Event::new()?;
+        let invalidation = {
+            let (exporter, begin) = (exporter.clone(), begin.clone());
+
+            Thread::spawn(move || {
+                if begin.wait() {
+                    exporter.invalidate();
+                }
+            })?
+        };
+
+        mr.within_access(|| -> Verdict {
+            begin.happen();
+            ensure!(eventually(
+                || exporter.is_locked() && invalidation.is_asleep()
+            ));
+            ensure!(!meanwhile(|| mr.key().unmaps() != 0));
+            Ok(())
+        })??;
+        invalidation.join()?;
+        ensure!(mr.key().unmaps() == 1);
         drop(mr);
         exporter.settle()
     }

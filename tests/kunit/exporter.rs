@@ -259,8 +259,13 @@ impl Exporter {
 
     /// Tells the importers that their mappings go stale.
     pub(crate) fn invalidate(&self) {
+        self.invalidate_after(|| ());
+    }
+
+    /// The same, but does something else under the reservation lock first.
+    pub(crate) fn invalidate_after(&self, first: impl FnOnce()) {
         if let Ok(live) = self.live() {
-            live.invalidate();
+            live.invalidate_after(first);
         }
     }
 

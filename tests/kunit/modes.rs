@@ -11,6 +11,7 @@ mod tests {
             check::{
                 ensure,
                 eventually,
+                meanwhile,
                 Verdict, //
             },
             driver::{
@@ -345,6 +346,34 @@ mod tests {
         exporter.invalidate();
         ensure!(registering.join()? == Err(ENODEV));
         ensure!(exporter.pins() == 0);
+        exporter.settle()
+    }
+
+    #[test]
+    fn revocation_right_after_the_wait_ends_a_registration() -> Verdict {
+        let nic = Arc::new(Nic::new()?, GFP_KERNEL)?;
+        let exporter = buffer()?;
+        let fence = Fence::new()?;
+        let mut is_done = false;
+
+        exporter.add_fence(&fence, Usage::Kernel)?;
+        let registering = {
+            let (nic, exporter) = (nic.clone(), exporter.clone());
+
+            Thread::spawn(move || {
+                nic.register(&exporter, Wish::all_of(&exporter), Mode::Revocable)
+                    .map(drop)
+            })?
+        };
+        ensure!(eventually(|| fence.waits() != 0));
+        exporter.invalidate_after(|| {
+            fence.signal();
+            // The wait is over, but the lock that comes after it is not to be had yet.
+            is_done = meanwhile(|| registering.is_done());
+        });
+        ensure!(!is_done);
+        ensure!(registering.join()? == Err(ENODEV));
+        ensure!(exporter.counts().maps.get() == 1);
         exporter.settle()
     }
 

@@ -322,6 +322,18 @@ impl NicMr {
         }
     }
 
+    /// Stays within an access while `meanwhile` runs, as software that looks the blocks up itself.
+    /// `EOPNOTSUPP` for a region that C holds.
+    pub(crate) fn within_access<T>(&self, meanwhile: impl FnOnce() -> T) -> Result<T> {
+        let Side::Rust(region) = &self.side else {
+            return Err(EOPNOTSUPP);
+        };
+        let window = &self.key.window;
+        let _pass = region.access(window.iova(), window.length())?;
+
+        Ok(meanwhile())
+    }
+
     /// Sends a packet until it gets through.
     fn send(&self, mut attempt: impl FnMut(&Key) -> Result<bool>) -> Result {
         for _ in 0..RETRIES {
