@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness import logscan
@@ -22,12 +23,10 @@ from harness import logscan
 from . import catalogue
 from .catalogue import PROJECT, TESTS, Catalogue, Mutant
 from .console import FAILED, Finding, Reading
-from .slot import Slot, Stopped, noticing
+from .slot import SUITES, Slot, Stopped, noticing
 
 # While one boots, the other builds.
 SLOTS = 2
-# Seconds for a guest: as long as tests/kunit.sh gives it.
-LIMIT = 180
 # How often a guest is booted that does not come to its first suite: a busy machine can break the kernel's own start.
 BOOTS = 2
 
@@ -86,7 +85,7 @@ class Run:
         if not reading.ended:
             raise SystemExit(f"mutants: no case can be read from {log}/console.log")
         print(f"without a mutant: {lines[-1]}", flush=True)
-        return reading.ended
+        return [case for case in reading.ended if fnmatchcase(case.split("/", 1)[0], SUITES)]
 
     def all(self, order: list[str]) -> None:
         """Runs each mutant as soon as a slot is free."""
@@ -131,7 +130,7 @@ class Run:
             return Outcome(NOT_BUILT, f"see {logs}/build.log")
         for _ in range(BOOTS):
             reading = Reading(self.patterns, order)
-            slot.boot(logs, LIMIT, reading, self.listed, mutant)
+            slot.boot(logs, reading, self.listed, mutant)
             if reading.has_begun():
                 break
         counted = noticing(reading.findings, self.listed, mutant)
