@@ -86,6 +86,7 @@ mutants() { (cd tests && python3 -B -m mutants.catalogue); }
 # A case that a table of docs/ names in backquotes, with or without its suite, is one that must run.
 documented_cases() {
 	local name bad=0
+	# shellcheck disable=SC2016 # backquotes of Markdown
 	while IFS= read -r name; do
 		grep -qxE "(rdma_dmabuf_contract/)?$name" tests/expected.list || { echo "docs: no such case: $name"; bad=1; }
 	done < <(grep -ohE '`(rdma_dmabuf_[a-z_]+/[a-z0-9_]+|rule_[a-z0-9_]+)`' docs/*.md | tr -d '`' | sort -u)

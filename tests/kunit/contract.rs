@@ -19,7 +19,6 @@ mod tests {
             },
             driver::{
                 Driver,
-                Mr,
                 Wish,
                 BASE, //
             },
@@ -32,6 +31,13 @@ mod tests {
                 Moment,
                 Order,
                 Placement, //
+            },
+            lives::{
+                buffer,
+                live_in_each_mode,
+                region,
+                MODES,
+                SOON_MS, //
             },
             nic::Nic,
             thread::{
@@ -48,44 +54,9 @@ mod tests {
             PAGE_SIZE, //
         },
     };
-    use kernel::{
-        prelude::*,
-        sync::Arc, //
-    };
+    use kernel::prelude::*;
 
     const P: u64 = PAGE_SIZE;
-    const MODES: [Mode; 3] = [Mode::Dynamic, Mode::Pinned, Mode::Revocable];
-
-    /// Time enough for any region to let go.
-    const SOON_MS: u32 = 5000;
-
-    /// A buffer that takes importers of every mode.
-    fn buffer() -> Result<Arc<Exporter>> {
-        Order::of_runs(&[2, 1])?.for_pinned().export()
-    }
-
-    /// A dynamic region of a driver that copies with the CPU.
-    fn region() -> Verdict<(Arc<Exporter>, Arc<Mr>)> {
-        let exporter = Exporter::new(&[2, 1])?;
-        let mr = Driver::new()?.register(&exporter, Wish::all_of(&exporter))?;
-
-        Ok((exporter, Arc::new(mr, GFP_KERNEL)?))
-    }
-
-    /// A life in each mode, with a move where the mode allows it.
-    fn live_in_each_mode(nic: &Nic) -> Verdict {
-        for mode in MODES {
-            let exporter = buffer()?;
-            let mr = nic.register(&exporter, Wish::all_of(&exporter), mode)?;
-
-            ensure!(exporter.move_to_new_pages().is_ok() == (mode == Mode::Dynamic));
-            ensure!(mr.shows(&exporter)?);
-            drop(mr);
-            exporter.settle()?;
-        }
-        Ok(())
-    }
-
     #[test]
     fn rule_01_attach_detach_get_and_put_come_without_the_lock() -> Verdict {
         // The exporter takes a lock that is held by the caller for a breach.

@@ -8,7 +8,7 @@
 //!                 races
 //!                   │
 //!                   ▼
-//!   logic         exporter   layouts   phantom
+//!   logic         exporter   layouts   lives   phantom
 //!                   │
 //!                   ▼
 //!   abstractions  vram (tests/exporter)   driver   nic   hardware   bare   fd   thread   check
@@ -31,6 +31,7 @@ mod exporter;
 mod fd;
 mod hardware;
 mod layouts;
+mod lives;
 mod nic;
 mod nic_c;
 mod phantom;

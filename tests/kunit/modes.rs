@@ -28,6 +28,10 @@ mod tests {
                 Order,
                 Placement, //
             },
+            lives::{
+                buffer,
+                SOON_MS, //
+            },
             nic::{
                 Nic,
                 NicMr, //
@@ -47,14 +51,6 @@ mod tests {
 
     const P: u64 = PAGE_SIZE;
     const PINNED_MODES: [Mode; 2] = [Mode::Pinned, Mode::Revocable];
-
-    /// Time enough for any region to let go.
-    const SOON_MS: u32 = 5000;
-
-    /// A buffer that takes importers of every mode.
-    fn buffer() -> Result<Arc<Exporter>> {
-        Order::of_runs(&[2, 1])?.for_pinned().export()
-    }
 
     fn region(nic: &Nic, mode: Mode) -> Verdict<(Arc<Exporter>, NicMr)> {
         let exporter = buffer()?;
