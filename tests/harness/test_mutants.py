@@ -86,12 +86,12 @@ class ConsoleTest(unittest.TestCase):
 
     def test_what_races_notice_does_not_count(self) -> None:
         found = [Finding(ORDER[2], FAILED), Finding(ORDER[1], FAILED)]
-        self.assertEqual(noticing(found, Catalogue([], ["rdma_dmabuf_races/*"]), mutant()), found[1:])
+        self.assertEqual(noticing(found, Catalogue([], ["rdma_dmabuf_races/*"], []), mutant()), found[1:])
 
     def test_only_the_named_case_counts(self) -> None:
         found = [Finding(ORDER[0], FAILED), Finding(ORDER[1], FAILED)]
-        self.assertEqual(noticing(found, Catalogue([], []), mutant(case=ORDER[1])), found[1:])
-        self.assertEqual(noticing(found[:1], Catalogue([], []), mutant(case=ORDER[1])), [])
+        self.assertEqual(noticing(found, Catalogue([], [], []), mutant(case=ORDER[1])), found[1:])
+        self.assertEqual(noticing(found[:1], Catalogue([], [], []), mutant(case=ORDER[1])), [])
 
 
 class CatalogueTest(unittest.TestCase):
@@ -101,15 +101,17 @@ class CatalogueTest(unittest.TestCase):
         self.tree = Path(folder.name)
         (self.tree / "tests").mkdir()
         (self.tree / "tests" / "expected.list").write_text(f"{ORDER[0]}\n", encoding="utf-8")
+        (self.tree / "tests" / "kunit").mkdir()
+        (self.tree / "tests" / "kunit" / "kunit.rs").write_text("mod gate;\nmod races;\n", encoding="utf-8")
         (self.tree / "gate.rs").write_text("lock();\nmap();\nmap();\n", encoding="utf-8")
 
     def assertStale(self, why: str, *mutants: Mutant) -> None:
-        lines = Catalogue(list(mutants), []).stale(self.tree)
+        lines = Catalogue(list(mutants), [], []).stale(self.tree)
         self.assertEqual(len(lines), 1, lines)
         self.assertIn(why, lines[0])
 
     def test_good_entry_is_not_stale(self) -> None:
-        self.assertEqual(Catalogue([mutant(case=ORDER[0])], []).stale(self.tree), [])
+        self.assertEqual(Catalogue([mutant(case=ORDER[0])], [], ["races"]).stale(self.tree), [])
 
     def test_stale_entries_are_told(self) -> None:
         self.assertStale("there is no view.rs", mutant(file="view.rs"))
@@ -118,6 +120,10 @@ class CatalogueTest(unittest.TestCase):
         self.assertStale("are the same", mutant(new="lock();"))
         self.assertStale("not in tests/expected.list", mutant(case=ORDER[1]))
         self.assertStale("listed twice", mutant(), mutant())
+
+    def test_module_that_is_not_there_is_told(self) -> None:
+        lines = Catalogue([], [], ["races", "luck"]).stale(self.tree)
+        self.assertEqual(lines, ["luck: no module of tests/kunit/kunit.rs"])
 
     def test_entry_with_a_misspelt_key_is_refused(self) -> None:
         for text in ('[[mutant]]\nname = "x"\nreason = "y"\n', '[[mutants]]\nname = "x"\n'):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -18,6 +19,8 @@ from harness import expected
 TESTS = Path(__file__).resolve().parent.parent
 PROJECT = TESTS.parent
 LIST = TESTS / "mutants" / "list"
+KUNIT = "tests/kunit/kunit.rs"
+SUITE = re.compile(r"kunit_tests\((\w+)\)")
 
 
 @dataclass(frozen=True)
@@ -51,18 +54,26 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All mutants, and patterns of the cases that notice by luck, which do not count."""
+    """All mutants, patterns of the cases that notice by luck and so do not count, and modules that are not even run."""
 
     mutants: list[Mutant]
     by_luck: list[str]
+    left_out: list[str]
 
     def is_luck(self, case: str) -> bool:
         return any(fnmatchcase(case, pattern) for pattern in self.by_luck)
+
+    def suites_left_out(self, tree: Path) -> set[str]:
+        """The suites in the modules that are not run."""
+        texts = [(tree / KUNIT).with_name(f"{module}.rs").read_text(encoding="utf-8") for module in self.left_out]
+        return {suite for text in texts for suite in SUITE.findall(text)}
 
     def stale(self, tree: Path) -> list[str]:
         """A line for each entry that does not fit the tree."""
         cases = expected.read(tree / "tests" / "expected.list").names
         lines = [f"{name}: listed twice" for name, n in Counter(m.name for m in self.mutants).items() if n > 1]
+        modules = (tree / KUNIT).read_text(encoding="utf-8").splitlines()
+        lines += [f"{module}: no module of {KUNIT}" for module in self.left_out if f"mod {module};" not in modules]
         for mutant in self.mutants:
             problem = mutant.problem(tree, cases)
             if problem:
@@ -74,16 +85,18 @@ def read(folder: Path) -> Catalogue:
     """Parses the files of a list; an entry that lacks something or has too much ends the program."""
     mutants: list[Mutant] = []
     by_luck: list[str] = []
+    left_out: list[str] = []
     for path in sorted(folder.glob("*.toml")):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
             mutants += [_mutant(entry) for entry in data.pop("mutant", [])]
             by_luck += data.pop("by_luck", [])
+            left_out += data.pop("left_out", [])
         except (tomllib.TOMLDecodeError, TypeError) as error:
             raise SystemExit(f"{path}: {error}") from error
         if data:
-            raise SystemExit(f"{path}: want `mutant` and `by_luck` alone, found: {', '.join(data)}")
-    return Catalogue(mutants, by_luck)
+            raise SystemExit(f"{path}: want `mutant`, `by_luck` and `left_out` alone, found: {', '.join(data)}")
+    return Catalogue(mutants, by_luck, left_out)
 
 
 def _mutant(entry: dict[str, str]) -> Mutant:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Builds and boots each mutant, two at a time, and says which case notices it. Started by tests/mutants.sh."""
+"""Builds and boots each mutant, some at a time, and says which case notices it. Started by tests/mutants.sh."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import queue
 import re
 import shutil
@@ -15,7 +16,6 @@ import time
 from collections import Counter
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness import logscan
@@ -23,10 +23,10 @@ from harness import logscan
 from . import catalogue
 from .catalogue import PROJECT, TESTS, Catalogue, Mutant
 from .console import FAILED, Finding, Reading
-from .slot import SUITES, Slot, Stopped, noticing
+from .slot import Slot, Stopped, noticing
 
-# While one boots, the other builds.
-SLOTS = 2
+# While one builds and others boot, some guests only wait.
+SLOTS = (os.cpu_count() or 1) + 1
 # How often a guest is booted that does not come to its first suite: a busy machine can break the kernel's own start.
 BOOTS = 2
 
@@ -64,6 +64,8 @@ class Run:
         log = self.logs / "baseline"
         with ThreadPoolExecutor(SLOTS) as pool:
             first = pool.submit(self._run_whole, log)
+            for slot in self.slots[1:]:
+                slot.leave_out(self.listed.left_out)
             build = (log / "build.log", "tests/mutants/slot.sh", "build")
             others = [pool.submit(slot.run, *build) for slot in self.slots[1:]]
             self._await([first, *others])
@@ -85,7 +87,9 @@ class Run:
         if not reading.ended:
             raise SystemExit(f"mutants: no case can be read from {log}/console.log")
         print(f"without a mutant: {lines[-1]}", flush=True)
-        return [case for case in reading.ended if fnmatchcase(case.split("/", 1)[0], SUITES)]
+        slot.leave_out(self.listed.left_out)
+        gone = self.listed.suites_left_out(PROJECT)
+        return [case for case in reading.ended if case.split("/", 1)[0] not in gone]
 
     def all(self, order: list[str]) -> None:
         """Runs each mutant as soon as a slot is free."""

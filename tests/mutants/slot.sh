@@ -3,8 +3,7 @@
 # Builds and boots the copy of the tree that this file is in, for tests/mutants.
 #
 #   tests/mutants/slot.sh build                    the importer with its KUnit suites, packed
-#   tests/mutants/slot.sh boot RUN-DIR SECONDS SUITES
-#                                                  the guest that runs those that match, for at most that long
+#   tests/mutants/slot.sh boot RUN-DIR SECONDS     the guest that runs them, for at most that long
 #
 # The environment is that of tests/mutants.sh.
 
@@ -22,8 +21,7 @@ build)
 	;;
 boot)
 	exec "$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$build/guest/mini.cpio" \
-		--initrd "$build/guest/kunit.cpio" --run-dir "$2" --memory 512 --job kunit --job-timeout "$3" --timeout "$3" \
-		--append "kunit.filter_glob=$4"
+		--initrd "$build/guest/kunit.cpio" --run-dir "$2" --memory 512 --job kunit --job-timeout "$3" --timeout "$3"
 	;;
 *) die "unknown argument: ${1:-none}" "see the top of $0" ;;
 esac
