@@ -53,6 +53,16 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    /// The mode that `enum rdma_dmabuf_mode` has a number for.
+    pub(crate) fn from_c(number: bindings::rdma_dmabuf_mode) -> Option<Self> {
+        match number {
+            bindings::rdma_dmabuf_mode_RDMA_DMABUF_DYNAMIC => Some(Self::Dynamic),
+            bindings::rdma_dmabuf_mode_RDMA_DMABUF_PINNED => Some(Self::Pinned),
+            bindings::rdma_dmabuf_mode_RDMA_DMABUF_REVOCABLE => Some(Self::Revocable),
+            _ => None,
+        }
+    }
+
     fn is_pinned(self) -> bool {
         matches!(self, Self::Pinned | Self::Revocable)
     }

@@ -54,11 +54,29 @@ global_lock! {
 /// What the C type `struct rdma_dmabuf_region` stands for.
 type Region = region::Region<CDriver>;
 
-/// The addresses of the regions that C code holds, and whether a put was refused.
-struct Handles(Option<RBTree<usize, bool>>);
+/// Keeps the module loaded for a region that was put too early: its driver may not hold it any more.
+struct Kept(());
+
+impl Kept {
+    fn new() -> Self {
+        // SAFETY: The module is running this function, so it is loaded.
+        unsafe { bindings::__module_get(this_module::<crate::LocalModule>().as_ptr()) };
+        Self(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: Taken by `new()`. The driver that is calling has a hold on the module, too.
+        unsafe { bindings::module_put(this_module::<crate::LocalModule>().as_ptr()) };
+    }
+}
+
+/// The addresses of the regions that C code holds, and what a refused put has kept.
+struct Handles(Option<RBTree<usize, Option<Kept>>>);
 
 impl Handles {
-    fn tree(&mut self) -> &mut RBTree<usize, bool> {
+    fn tree(&mut self) -> &mut RBTree<usize, Option<Kept>> {
         self.0.get_or_insert_with(RBTree::new)
     }
 }
@@ -80,15 +98,6 @@ pub(crate) fn importer() -> Result<Arc<Importer>> {
 const WRITES: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
     | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
-
-fn mode_from_c(mode: rdma_dmabuf_mode) -> Result<Mode> {
-    match mode {
-        bindings::rdma_dmabuf_mode_RDMA_DMABUF_DYNAMIC => Ok(Mode::Dynamic),
-        bindings::rdma_dmabuf_mode_RDMA_DMABUF_PINNED => Ok(Mode::Pinned),
-        bindings::rdma_dmabuf_mode_RDMA_DMABUF_REVOCABLE => Ok(Mode::Revocable),
-        _ => Err(EINVAL),
-    }
-}
 
 /// Makes the region that `attr` asks for; the order of the checks is part of the contract.
 ///
@@ -137,7 +146,7 @@ pub(crate) unsafe fn get(
     // SAFETY: By the safety requirements.
     let region = unsafe { make(importer, attr, mode, driver) }?;
     let address = core::ptr::from_ref(&*region).addr();
-    let node = RBTreeNode::new(address, false, GFP_KERNEL_ACCOUNT)?;
+    let node = RBTreeNode::new(address, None, GFP_KERNEL_ACCOUNT)?;
 
     HANDLES.lock().tree().insert(node);
     Ok(KBox::into_raw(region).cast())
@@ -177,7 +186,7 @@ unsafe extern "C" fn rdma_dmabuf_get_with_ops(
             get(
                 &importer,
                 &*attr,
-                mode_from_c(mode)?,
+                Mode::from_c(mode).ok_or(EINVAL)?,
                 CDriver::new(ops, private),
             )
         }
@@ -224,57 +233,39 @@ unsafe extern "C" fn rdma_dmabuf_revoke(region: *mut rdma_dmabuf_region) {
     unsafe { borrow(region) }.revoke();
 }
 
-/// What became of a put.
-enum Put {
-    Done,
-    /// As before, but a put had been refused, which has kept the module loaded.
-    DoneAtLast,
-}
-
-/// Takes a region from C code's hands; [`None`], with a warning, if it is in use or not there.
+/// Takes a region from C code's hands, and what a put that was refused has kept; [`None`], with a
+/// warning, if the region is in use or not there.
 ///
 /// # Safety
 ///
 /// `region` came from [`rdma_dmabuf_get`], and no other call is under way if it has not been put.
-unsafe fn take(region: *mut rdma_dmabuf_region) -> Option<(KBox<Region>, Put)> {
+unsafe fn take(region: *mut rdma_dmabuf_region) -> Option<(KBox<Region>, Option<Kept>)> {
     let address = region.addr();
-    let Some(was_refused) = HANDLES.lock().tree().get(&address).copied() else {
+    let Some(node) = HANDLES.lock().tree().remove_node(&address) else {
         // SAFETY: Only warns.
         unsafe { bindings::rdma_dmabuf_helper_warn_put_twice() };
         return None;
     };
 
-    // SAFETY: The region is alive, since it is listed.
+    // SAFETY: The region is alive: it was listed, and nobody else can take it from there now.
     if unsafe { borrow(region) }.is_accessed() {
         // SAFETY: Only warns.
         unsafe { bindings::rdma_dmabuf_helper_warn_put_accessed() };
-        refuse(address);
+        refuse(address, node);
         return None;
     }
 
-    let node = HANDLES.lock().tree().remove_node(&address);
-    drop(node);
-
+    let (_, kept) = node.to_key_value();
     // SAFETY: This is the pointer of the box, and by the safety requirements nobody else uses it.
-    let region = unsafe { KBox::from_raw(region.cast()) };
-    Some((
-        region,
-        if was_refused {
-            Put::DoneAtLast
-        } else {
-            Put::Done
-        },
-    ))
+    Some((unsafe { KBox::from_raw(region.cast()) }, kept))
 }
 
-/// Notes that a region stays although it was put. It may stay for ever, and the module with it.
-fn refuse(address: usize) {
-    if let Some(was_refused) = HANDLES.lock().tree().get_mut(&address) {
-        if !core::mem::replace(was_refused, true) {
-            // SAFETY: The module is running this function, so it is loaded.
-            unsafe { bindings::__module_get(this_module::<crate::LocalModule>().as_ptr()) };
-        }
-    }
+/// Lists a region again that was put too early. It may stay for ever, and the module with it.
+fn refuse(address: usize, node: RBTreeNode<usize, Option<Kept>>) {
+    let kept = Kept::new();
+    let node = node.into_reservation().into_node(address, Some(kept));
+
+    HANDLES.lock().tree().insert(node);
 }
 
 /// # Safety
@@ -284,12 +275,9 @@ fn refuse(address: usize) {
 #[no_mangle]
 unsafe extern "C" fn rdma_dmabuf_put(region: *mut rdma_dmabuf_region) {
     // SAFETY: By the safety requirements.
-    if let Some((region, put)) = unsafe { take(region) } {
+    if let Some((region, kept)) = unsafe { take(region) } {
         drop(region);
-        if let Put::DoneAtLast = put {
-            // SAFETY: Gives back what `refuse()` has taken; the caller holds the module as well.
-            unsafe { bindings::module_put(this_module::<crate::LocalModule>().as_ptr()) };
-        }
+        drop(kept);
     }
 }
 

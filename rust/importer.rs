@@ -48,15 +48,9 @@ impl Settings {
     /// What a number given by the user stands for. `EINVAL`, with the choice in the log, if it
     /// stands for nothing.
     pub(crate) fn mode_from(number: u32) -> Result<Mode> {
-        match number {
-            0 => Ok(Mode::Dynamic),
-            1 => Ok(Mode::Pinned),
-            2 => Ok(Mode::Revocable),
-            _ => {
-                pr_err!("mode={number} is unknown: use 0 (dynamic), 1 (pinned) or 2 (revocable)\n");
-                Err(EINVAL)
-            }
-        }
+        Mode::from_c(number).ok_or(EINVAL).inspect_err(|_| {
+            pr_err!("mode={number} is unknown: use 0 (dynamic), 1 (pinned) or 2 (revocable)\n");
+        })
     }
 
     /// Bounds what the user asked for.

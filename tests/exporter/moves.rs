@@ -244,12 +244,17 @@ impl Live<'_, Buffer> {
     ///
     /// `EBUSY` if there are [`MAX_FENCES`] already.
     pub(crate) fn keep_fence(&self, fence: Fence, usage: Usage) -> Result {
-        self.add_fence(&fence, usage)?;
-        self.keep(fence)
+        self.keeping(fence, |fence| self.add_fence(fence, usage))
     }
 
-    /// Keeps a fence that was added.
-    fn keep(&self, fence: Fence) -> Result {
+    /// Keeps a fence if `act` succeeds, which is not begun unless there is room.
+    fn keeping(&self, fence: Fence, act: impl FnOnce(&Fence) -> Result) -> Result {
+        self.make_room()?;
+        act(&fence)?;
+        Ok(self.exporter().fences.lock().push(fence, GFP_KERNEL)?)
+    }
+
+    fn make_room(&self) -> Result {
         let mut fences = self.exporter().fences.lock();
 
         if fences.len() >= MAX_FENCES {
@@ -258,16 +263,17 @@ impl Live<'_, Buffer> {
         if fences.len() >= MAX_FENCES {
             return Err(EBUSY);
         }
-        Ok(fences.push(fence, GFP_KERNEL)?)
+        Ok(fences.reserve(1, GFP_KERNEL)?)
     }
 
     /// Moves the buffer, whose content is in place when a fence signals that the buffer keeps.
     pub(crate) fn move_and_keep(&self, to: Destination<'_>, fence: Fence) -> Result {
-        self.move_to(Destination {
-            fence: Some(&fence),
-            ..to
-        })?;
-        self.keep(fence)
+        self.keeping(fence, |fence| {
+            self.move_to(Destination {
+                fence: Some(fence),
+                ..to
+            })
+        })
     }
 
     /// Signals the fences that the buffer keeps, and forgets them.

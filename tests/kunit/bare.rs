@@ -6,11 +6,11 @@
 
 use super::{
     exporter::Exporter,
+    hardware::Hardware,
     vram::memory::copy_to_phys, //
 };
 use crate::{
     bindings,
-    device::DmaDevice,
     dma_buf::DmaBuf,
     window::Segment, //
 };
@@ -23,25 +23,16 @@ use core::{
     },
 };
 use kernel::{
-    device::{
-        Bound,
-        Device, //
-    },
     error::{
         from_err_ptr,
         to_result, //
     },
-    faux,
     prelude::*,
     scatterlist::SGTable,
-    str::CString,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Acquire,
-            Atomic,
-            Full, //
-        },
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full, //
     },
 };
 
@@ -76,9 +67,6 @@ impl Manners {
         ..Self::DYNAMIC
     };
 }
-
-/// For names of devices.
-static NEXT: Atomic<u64> = Atomic::new(0);
 
 /// What the callback is given.
 struct Inner {
@@ -129,18 +117,12 @@ pub(crate) struct Bare {
     inner: NonNull<Inner>,
     dmabuf: DmaBuf,
     pins: Cell<u32>,
-    // Dropped in this order: the device points to the other.
-    _device: faux::Registration,
-    _parms: KBox<bindings::device_dma_parameters>,
+    _hardware: Hardware,
 }
 
 impl Bare {
     pub(crate) fn attach(exporter: &Exporter, manners: Manners) -> Result<Self> {
-        let name = CString::try_from_fmt(fmt!("rdma_dmabuf_bare{}", NEXT.fetch_add(1, Full)))?;
-        let hardware = faux::Registration::new(&name, None)?;
-        let faux: &faux::Device<Bound> = hardware.as_ref();
-        let bound: &Device<Bound> = faux.as_ref();
-        let device = DmaDevice::Driver(ARef::from(&**bound));
+        let hardware = Hardware::new()?;
         let dmabuf = exporter.dma_buf();
         let callback: Option<unsafe extern "C" fn(*mut bindings::dma_buf_attachment)> =
             manners.is_revocable.then_some(invalidate_callback);
@@ -157,31 +139,20 @@ impl Bare {
             GFP_KERNEL,
         )?);
 
-        let mut parms = KBox::new(bindings::device_dma_parameters::default(), GFP_KERNEL)?;
-
-        // SAFETY: The device is registered and ours alone; `parms` outlives it.
-        unsafe { bindings::rdma_dmabuf_helper_dma_set_parms(device.as_raw(), &mut *parms) };
-        // SAFETY: As above.
-        let mask = to_result(unsafe {
-            bindings::rdma_dmabuf_helper_dma_set_mask(device.as_raw(), u64::MAX)
-        });
-        let attach = mask
-            .and_then(|()| {
-                // SAFETY: All is valid, and kept by the object this function makes.
-                from_err_ptr(unsafe {
-                    bindings::dma_buf_dynamic_attach(
-                        dmabuf.as_raw(),
-                        device.as_raw(),
-                        &(*inner).ops,
-                        inner.cast(),
-                    )
-                })
-            })
-            .and_then(|attach| NonNull::new(attach).ok_or(EINVAL))
-            .inspect_err(|_| {
-                // SAFETY: From the box above, and nobody knows it any more.
-                drop(unsafe { KBox::from_raw(inner) });
-            })?;
+        // SAFETY: All is valid, and kept by the object this function makes.
+        let attach = from_err_ptr(unsafe {
+            bindings::dma_buf_dynamic_attach(
+                dmabuf.as_raw(),
+                hardware.device().as_raw(),
+                &(*inner).ops,
+                inner.cast(),
+            )
+        })
+        .and_then(|attach| NonNull::new(attach).ok_or(EINVAL))
+        .inspect_err(|_| {
+            // SAFETY: From the box above, and nobody knows it any more.
+            drop(unsafe { KBox::from_raw(inner) });
+        })?;
 
         // INVARIANT: As just attached.
         Ok(Self {
@@ -190,8 +161,7 @@ impl Bare {
             inner: unsafe { NonNull::new_unchecked(inner) },
             dmabuf,
             pins: Cell::new(0),
-            _device: hardware,
-            _parms: parms,
+            _hardware: hardware,
         })
     }
 

@@ -24,6 +24,7 @@ mod tests {
                 Exporter,
                 Order, //
             },
+            lives::SOON_MS,
             nic::{
                 Nic,
                 NicMr, //
@@ -45,9 +46,6 @@ mod tests {
 
     /// Bytes of a packet: a number, again and again, and their sum.
     const PACKET: usize = 64;
-
-    /// Time enough for any region to let go.
-    const SOON_MS: u32 = 5000;
 
     fn packet(round: u8) -> [u8; PACKET] {
         let mut bytes = [round; PACKET];
