@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0
-# Builds the documentation: of the module with all its private parts, of the command, and of the C
-# contract. Prints where each is.
+# Builds the documentation: of the modules with all their private parts, of the command, and of the
+# C contract. Prints where each is.
 set -euo pipefail
 # shellcheck source=guest-lib.sh
 . "$(dirname -- "$0")/guest-lib.sh"
 
 out=$build/doc
 
-module() {
+crates=(rust/rdma_dmabuf tests/exporter/vram_exporter)
+
+modules() {
 	kbuild "$build/docs" modules CONFIG_RDMA_DMABUF_DOC=y
-	rm -rf -- "$out/module"
-	cp -R -- "$build/docs/rust/doc" "$out/module"
+	local crate
+	for crate in "${crates[@]}"; do
+		rm -rf -- "$out/${crate##*/}.ko"
+		cp -R -- "$build/docs/$crate.doc" "$out/${crate##*/}.ko"
+	done
 }
 
 command_line() {
@@ -26,7 +31,8 @@ contract() { "$KDIR/scripts/kernel-doc" -rst "$project"/include/*.h >"$out/rdma_
 provision_toolchain
 KDIR=${KDIR:-$("$project/scripts/kernel.sh")}
 mkdir -p -- "$out"
-run_logged 'documentation of the module' "$build/log/doc.log" module
+run_logged 'documentation of the modules' "$build/log/doc.log" modules
 run_logged 'documentation of rdmabuf' "$build/log/doc.log" command_line
 run_logged 'documentation of the C contract' "$build/log/doc.log" contract
-printf '%s\n' "$out/module/rdma_dmabuf/index.html" "$out/rdmabuf/rdmabuf/index.html" "$out/rdma_dmabuf.h.rst"
+for crate in "${crates[@]##*/}"; do printf '%s\n' "$out/$crate.ko/$crate/index.html"; done
+printf '%s\n' "$out/rdmabuf/rdmabuf/index.html" "$out/rdma_dmabuf.h.rst"
