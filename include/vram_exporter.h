@@ -63,6 +63,11 @@ enum vram_exporter_placement {
 
 /* Importers that cannot let the memory go are refused with EOPNOTSUPP. */
 #define VRAM_EXPORTER_CREATE_ONLY_REVOCABLE	0x1U
+/*
+ * A shrinker takes the mappings of the buffer when the kernel is short of
+ * memory, or told to be by a 2 written to /proc/sys/vm/drop_caches.
+ */
+#define VRAM_EXPORTER_CREATE_RECLAIMABLE	0x2U
 
 /**
  * struct vram_exporter_create - make a buffer
@@ -70,7 +75,8 @@ enum vram_exporter_placement {
  * @layout: one of &enum vram_exporter_layout
  * @placement: one of &enum vram_exporter_placement
  * @open_flags: O_RDONLY, O_WRONLY or O_RDWR, with or without O_CLOEXEC
- * @flags: 0 or VRAM_EXPORTER_CREATE_ONLY_REVOCABLE
+ * @flags: any of VRAM_EXPORTER_CREATE_ONLY_REVOCABLE and
+ *	VRAM_EXPORTER_CREATE_RECLAIMABLE
  * @reserved: 0
  *
  * The buffer is filled with zeroes. The file descriptor of its dma-buf is what
@@ -377,7 +383,7 @@ struct vram_exporter_copy {
 /* Tells the importers that their mappings go stale, without a reason. */
 #define VRAM_EXPORTER_IOC_INVALIDATE \
 	_IOW(VRAM_EXPORTER_IOC_MAGIC, 0xec, struct vram_exporter_buffer)
-/* The same as a shrinker does; -EBUSY if the reservation lock is taken. */
+/* The same in the state of a task that reclaims memory; -EBUSY if the reservation lock is taken. */
 #define VRAM_EXPORTER_IOC_SHRINK \
 	_IOW(VRAM_EXPORTER_IOC_MAGIC, 0xed, struct vram_exporter_buffer)
 

@@ -17,7 +17,7 @@ abstractions=(attachment c_driver device dma_buf dma_resv ffi gate signal trace)
 pure=(blocks window)
 # The same for tests: what stands between a KUnit case and C.
 test_abstractions=(tests/kunit/{bare,check,core_importer,driver,fd,hardware,nic,nic_c,probe,thread}.rs
-	tests/exporter/{callbacks,fence,memory,mmap,ops,reclaim,resv,table,ticker,uapi}.rs)
+	tests/exporter/{callbacks,fence,memory,mmap,ops,reclaim,resv,shrinker,table,ticker,uapi}.rs)
 
 cd -- "${1:-$(dirname -- "$0")/..}"
 [[ -d rust ]] || { echo "check-layers.sh: no folder rust in $PWD" >&2; exit 2; }

@@ -6,6 +6,7 @@
 #include "../../include/vram_exporter.h"
 #include "../../rust/helpers.h"
 #include "helpers.h"
+#include "shrinker_glue.h"
 
 /* Numbers that are too much for bindgen as macros. */
 enum vram_exporter_command {

@@ -197,7 +197,8 @@ fn create(arg: uapi::Create) -> Result<isize> {
     let card = uapi::card()?;
     let mode = mode(arg.open_flags)?;
 
-    expect(arg.reserved == [0; 2] && arg.flags & !uapi::ONLY_REVOCABLE == 0)?;
+    expect(arg.reserved == [0; 2])?;
+    expect(arg.flags & !(uapi::ONLY_REVOCABLE | uapi::RECLAIMABLE) == 0)?;
     expect(arg.size <= card.size_limit)?;
 
     let buffer = Buffer::new(Wish {
@@ -212,7 +213,12 @@ fn create(arg: uapi::Create) -> Result<isize> {
         hollow: KVec::new(),
     })?;
     let module = this_module::<crate::LocalModule>();
-    let dmabuf = ops::export(buffer, c"vram_exporter", module, arg.size, mode, None)?;
+    let name = c"vram_exporter";
+    let dmabuf = ops::export(buffer.clone(), name, module, arg.size, mode, None)?;
+
+    if arg.flags & uapi::RECLAIMABLE != 0 {
+        card.reclaimable.add(buffer)?;
+    }
 
     Ok(ops::open(dmabuf, arg.open_flags & uapi::open::CLOEXEC != 0)? as isize)
 }

@@ -239,10 +239,22 @@ impl<T: Exporter> Link<T> {
     ///
     /// Not to be called with the reservation lock held.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&Live<'_, T>) -> R) -> Option<R> {
-        let dmabuf = self.dmabuf.lock();
+        Self::act_on(self.dmabuf.lock().as_ref(), act)
+    }
 
+    /// As [`Link::with`], but [`None`] as well if somebody else is at it: for a task that reclaims
+    /// memory, which the other may be waiting for.
+    pub(crate) fn try_with<R>(&self, act: impl FnOnce(&Live<'_, T>) -> R) -> Option<R> {
+        Self::act_on(self.dmabuf.try_lock()?.as_ref(), act)
+    }
+
+    /// `address` is the link's, whose lock is held meanwhile.
+    fn act_on<R>(
+        address: Option<&Address>,
+        act: impl FnOnce(&Live<'_, T>) -> R, //
+    ) -> Option<R> {
         // INVARIANT: By those of the link; the release waits for the lock.
-        dmabuf.as_ref().map(|address| {
+        address.map(|address| {
             act(&Live {
                 dmabuf: address.dmabuf,
                 _life: PhantomData,

@@ -2,7 +2,10 @@
 
 //! The structures and numbers of `include/vram_exporter.h`, and what the module has once.
 
-use super::vram::pool::Pool;
+use super::{
+    reclaimable::Reclaimable,
+    vram::pool::Pool, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -31,6 +34,7 @@ pub(crate) use crate::bindings::{
     vram_exporter_revoke as Revoke,
     vram_exporter_stats as Stats,
     VRAM_EXPORTER_CREATE_ONLY_REVOCABLE as ONLY_REVOCABLE,
+    VRAM_EXPORTER_CREATE_RECLAIMABLE as RECLAIMABLE,
     VRAM_EXPORTER_NEVER as NEVER, //
 };
 
@@ -153,6 +157,8 @@ pub(crate) mod open {
 #[derive(Clone)]
 pub(crate) struct Card {
     pub(crate) pool: Arc<Pool>,
+    /// The buffers that a shrinker takes mappings of.
+    pub(crate) reclaimable: Arc<Reclaimable>,
     /// The most bytes of a buffer.
     pub(crate) size_limit: u64,
 }

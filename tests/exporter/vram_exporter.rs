@@ -14,6 +14,8 @@ mod dma_buf;
 #[allow(dead_code)]
 #[path = "../../rust/dma_resv.rs"]
 mod dma_resv;
+mod reclaimable;
+mod shrinker;
 mod uapi;
 // Some of it is for the KUnit suites alone.
 #[allow(dead_code)]
@@ -25,6 +27,8 @@ mod window;
 
 use crate::{
     control::Control,
+    reclaimable::Reclaimable,
+    shrinker::Shrinker,
     uapi::{
         Card,
         InService, //
@@ -38,6 +42,7 @@ use kernel::{
     },
     prelude::*,
     sizes::SZ_1M,
+    sync::Arc, //
 };
 
 module! {
@@ -69,12 +74,14 @@ struct VramExporter {
     #[pin]
     _device: MiscDeviceRegistration<Control>,
     _service: InService,
+    _shrinker: Shrinker<Arc<Reclaimable>>,
 }
 
 impl kernel::InPlaceModule for VramExporter {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             _service: InService::new(card()?)?,
+            _shrinker: Shrinker::new(uapi::card()?.reclaimable)?,
             _device <- MiscDeviceRegistration::register(MiscDeviceOptions {
                 name: c"vram_exporter",
             }),
@@ -87,6 +94,7 @@ fn card() -> Result<Card> {
 
     Ok(Card {
         pool: Pool::new(bytes(module_parameters::vram_mb.value().min(MAX_VRAM_MB)))?,
+        reclaimable: Reclaimable::new()?,
         size_limit: bytes(module_parameters::size_limit_mb.value()),
     })
 }

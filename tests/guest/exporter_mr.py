@@ -6,11 +6,13 @@ from __future__ import annotations
 import errno
 import functools
 import random
+from pathlib import Path
 
+import cgroup
 import rc
 import uverbs
 import vram
-from expect import refused, same
+from expect import refused, same, wait
 from ktap import Suite
 from vram import PAGE, Buffer, Control
 
@@ -48,6 +50,8 @@ def registrations(suite: Suite, control: Control, device: uverbs.Device) -> None
         ("registration_moves_the_buffer_to_system_memory", _placed),
         ("registration_of_a_revoked_buffer_is_enodev", _revoked),
         ("shrinker_takes_the_mapping", _shrunk),
+        ("memory_pressure_takes_the_mapping_of_a_reclaimable_buffer", _reclaimed),
+        ("blocks_are_charged_to_who_registers", _charged),
         ("only_revocable_importers_are_taken", _only_revocable),
     ):
         suite.check(name, functools.partial(test, control, device))
@@ -144,8 +148,36 @@ def _shrunk(control: Control, device: uverbs.Device) -> None:
         _balanced(buffer)
 
 
+def _reclaimed(control: Control, device: uverbs.Device) -> None:
+    """By the shrinker that the module has registered."""
+    reclaimable = control.create(SIZE, placement=vram.SYSTEM, rules=vram.RECLAIMABLE)
+    with reclaimable, control.create(SIZE, placement=vram.SYSTEM) as other:
+        mrs = [_register(device, buffer) for buffer in (reclaimable, other)]
+        same([buffer.stats()["mapped"] for buffer in (reclaimable, other)], [1, 1])
+        Path("/proc/sys/vm/drop_caches").write_text("2", encoding="ascii")
+        same([buffer.stats()["mapped"] for buffer in (reclaimable, other)], [0, 1])
+        for mr in mrs:
+            device.dereg_mr(mr)
+        for buffer in (reclaimable, other):
+            _balanced(buffer)
+
+
+def _charged(control: Control, device: uverbs.Device) -> None:
+    """The importer's list of blocks, 8 bytes for each page, counts as memory of the process' group."""
+    pages = 8192
+    with control.create(pages * PAGE, vram.SCATTERED, vram.SYSTEM) as buffer, cgroup.Joined("rdma_dmabuf-charged") as group:
+        before = group.kernel_bytes()
+        mr = device.reg_dmabuf_mr(buffer.fd, 0, pages * PAGE, 0, uverbs.READ_WRITE)
+        # The kernel sums up every two seconds.
+        wait(lambda: group.kernel_bytes() - before >= 8 * pages)
+        registered = group.kernel_bytes()
+        device.dereg_mr(mr)
+        wait(lambda: registered - group.kernel_bytes() >= 8 * pages)
+        _balanced(buffer)
+
+
 def _only_revocable(control: Control, device: uverbs.Device) -> None:
-    with control.create(SIZE, only=vram.ONLY_REVOCABLE) as buffer:
+    with control.create(SIZE, rules=vram.ONLY_REVOCABLE) as buffer:
         buffer.call(vram.PIN_QUOTA_, 0)
         _register_and_drop(device, buffer)
         _balanced(buffer)

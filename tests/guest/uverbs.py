@@ -39,6 +39,8 @@ REREG_TRANS, REREG_PD, REREG_ACCESS = 1, 2, 4
 ADVISE_FLUSH = 1
 MANDATORY = 1
 
+DMA_BUF_IOCTL_SYNC = 0x40086200
+SYNC_READ_WRITE, SYNC_START, SYNC_END = 3, 0, 4
 UDMABUF_CREATE = 0x40187542
 DMA_HEAP_ALLOC = 0xC0184800
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
@@ -172,6 +174,11 @@ def udmabuf(size: int) -> int:
             return fcntl.ioctl(device, UDMABUF_CREATE, bytearray(struct.pack("=IIQQ", memory, 1, 0, size)))
     finally:
         os.close(memory)
+
+
+def sync(fd: int, when: int) -> None:
+    """Begins or ends an access of the CPU to a dma-buf, for reading and writing."""
+    fcntl.ioctl(fd, DMA_BUF_IOCTL_SYNC, struct.pack("=Q", SYNC_READ_WRITE | when))
 
 
 def system_heap(size: int, flags: int = os.O_RDWR | os.O_CLOEXEC) -> int:

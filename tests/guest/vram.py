@@ -14,7 +14,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 SAME, ONE_RUN, HUGE, SCATTERED, UNEVEN, MERGED, SPLIT, CHANGING = range(8)
 VRAM, SYSTEM = 1, 2
-ONLY_REVOCABLE = 1
+ONLY_REVOCABLE, RECLAIMABLE = 1, 2
 NEVER = 2**32 - 1
 KERNEL, WRITE, READ, BOOKKEEP = range(4)
 ATTACH, PIN, MAP, UNMAP = range(1, 5)
@@ -97,9 +97,9 @@ class Control:
         return argument
 
     def create(
-        self, size: int, layout: int = ONE_RUN, placement: int = VRAM, flags: int = os.O_RDWR | os.O_CLOEXEC, only: int = 0
+        self, size: int, layout: int = ONE_RUN, placement: int = VRAM, flags: int = os.O_RDWR | os.O_CLOEXEC, rules: int = 0
     ) -> Buffer:
-        argument = CREATE_.pack(size, layout, placement, flags, only)
+        argument = CREATE_.pack(size, layout, placement, flags, rules)
         return Buffer(self, fcntl.ioctl(self.fd, CREATE_.code, argument), size)
 
 
