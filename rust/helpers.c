@@ -18,6 +18,10 @@
 
 #include "helpers.h"
 
+#ifndef CONFIG_X86_64
+#error "rdma_dmabuf: build for x86-64; elsewhere its own DMA device may be non-coherent"
+#endif
+
 bool rdma_dmabuf_helper_dma_buf_readable(struct dma_buf *dmabuf)
 {
 	return dmabuf->file->f_mode & FMODE_READ;
@@ -49,6 +53,7 @@ void rdma_dmabuf_helper_dma_set_parms(struct device *dev,
 {
 	dev->dma_parms = parms;
 	dma_set_max_seg_size(dev, UINT_MAX);
+	dma_set_seg_boundary(dev, ULONG_MAX);
 }
 
 int rdma_dmabuf_helper_dma_mapping_error(struct device *dev, dma_addr_t addr)

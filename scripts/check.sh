@@ -89,7 +89,7 @@ documented_cases() {
 	# shellcheck disable=SC2016 # backquotes of Markdown
 	while IFS= read -r name; do
 		grep -qxE "(rdma_dmabuf_contract/)?$name" tests/expected.list || { echo "docs: no such case: $name"; bad=1; }
-	done < <(grep -ohE '`(rdma_dmabuf_[a-z_]+/[a-z0-9_]+|rule_[a-z0-9_]+)`' docs/*.md | tr -d '`' | sort -u)
+	done < <(grep -ohE '`((rdma_dmabuf_[a-z_]+|vram_exporter|lifecycle|badinput|e2e)/[a-z0-9_]+|rule_[a-z0-9_]+)`' docs/*.md | tr -d '`' | sort -u)
 	return "$bad"
 }
 

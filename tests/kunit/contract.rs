@@ -84,14 +84,19 @@ mod tests {
 
     #[test]
     fn rule_04_peer_to_peer_is_not_asked_for() -> Verdict {
-        let exporter = Order::of_runs(&[2])?.in_vram().export()?;
+        let nic = Nic::new()?;
 
-        exporter.clear_peer2peer();
-        let mr = Driver::new()?.register(&exporter, Wish::all_of(&exporter))?;
-        ensure!(exporter.placement() == Placement::System);
-        ensure!(mr.shows(&exporter)?);
-        drop(mr);
-        exporter.settle()
+        for mode in MODES {
+            // An importer that asks is a breach.
+            let exporter = Order::of_runs(&[2])?.in_vram().for_pinned().export()?;
+            let mr = nic.register(&exporter, Wish::all_of(&exporter), mode)?;
+
+            ensure!(exporter.placement() == Placement::System);
+            ensure!(mr.shows(&exporter)?);
+            drop(mr);
+            exporter.settle()?;
+        }
+        Ok(())
     }
 
     #[test]

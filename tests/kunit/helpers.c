@@ -5,6 +5,7 @@
 #include <kunit/test-bug.h>
 #include <kunit/test.h>
 #include <linux/anon_inodes.h>
+#include <linux/dma-mapping.h>
 #include <linux/fs.h>
 #include <linux/kthread.h>
 #include <linux/sched/signal.h>
@@ -60,6 +61,30 @@ bool rdma_dmabuf_test_thread_is_asleep(struct task_struct *task)
 void rdma_dmabuf_test_thread_reap(struct task_struct *task)
 {
 	kthread_stop_put(task);
+}
+
+/*
+ * Lets the @nth allocation of the current task fail, none if 0. Returns which
+ * of those to come was to fail until now: 0 if it has.
+ */
+unsigned int rdma_dmabuf_test_fail_nth(unsigned int nth)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	unsigned int left = current->fail_nth;
+
+	current->fail_nth = nth;
+	return left;
+#else
+	return nth;
+#endif
+}
+
+/* What the device says of the segments it takes: longest, and never across. */
+void rdma_dmabuf_test_dma_segments(struct device *dev, u64 *longest,
+				   u64 *boundary)
+{
+	*longest = dma_get_max_seg_size(dev);
+	*boundary = dma_get_seg_boundary(dev);
 }
 
 static const struct file_operations other_fops = {

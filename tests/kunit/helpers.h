@@ -18,6 +18,10 @@ void rdma_dmabuf_test_thread_kill(struct task_struct *task);
 bool rdma_dmabuf_test_thread_is_asleep(struct task_struct *task);
 void rdma_dmabuf_test_thread_reap(struct task_struct *task);
 
+unsigned int rdma_dmabuf_test_fail_nth(unsigned int nth);
+void rdma_dmabuf_test_dma_segments(struct device *dev, u64 *longest,
+				   u64 *boundary);
+
 int rdma_dmabuf_test_other_fd(void);
 
 enum rdma_dmabuf_test_event {

@@ -5,7 +5,7 @@
 //! ```text
 //!   suites        attach   pages   moves   gate   fences   tables   errors     no `unsafe`
 //!                 contract   drivers   modes   misuse   books   differential   differences
-//!                 races
+//!                 races   reports   traps
 //!                   │
 //!                   ▼
 //!   logic         exporter   layouts   lives   phantom
@@ -59,4 +59,6 @@ mod modes;
 mod moves;
 mod pages;
 mod races;
+mod reports;
 mod tables;
+mod traps;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Looks on from outside: which tracepoints fire, and what the kernel warns of.
+//! Looks on from outside: which tracepoints fire, what the kernel warns of, what becomes of
+//! allocations that fail.
 //!
 //! C headers: `rust/trace.h`, [`include/kunit/test.h`](srctree/include/kunit/test.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    device::DmaDevice, //
+};
 use kernel::{
     error::to_result,
     ffi::c_int,
@@ -54,6 +58,29 @@ impl Drop for Probes {
         // SAFETY: Registered by `new()`.
         unsafe { bindings::rdma_dmabuf_test_probes_unregister() };
     }
+}
+
+/// Runs `act`, and lets the `nth` allocation in it fail. Returns whether there was one as well.
+pub(crate) fn with_failing_allocation<R>(nth: u32, act: impl FnOnce() -> R) -> (R, bool) {
+    // SAFETY: Has an effect in the current task alone, until the next call.
+    unsafe { bindings::rdma_dmabuf_test_fail_nth(nth) };
+    let result = act();
+
+    // SAFETY: As above.
+    let has_failed = unsafe { bindings::rdma_dmabuf_test_fail_nth(0) } == 0;
+    (result, has_failed)
+}
+
+/// The longest segment that `device` takes, and the bits in which the first and the last byte of
+/// one may differ.
+pub(crate) fn dma_segments(device: &DmaDevice) -> (u64, u64) {
+    let (mut longest, mut boundary) = (0, 0);
+
+    // SAFETY: The device is valid, and both are valid for writes.
+    unsafe {
+        bindings::rdma_dmabuf_test_dma_segments(device.as_raw(), &mut longest, &mut boundary)
+    };
+    (longest, boundary)
 }
 
 /// References that keep the module loaded.
