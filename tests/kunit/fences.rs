@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn patience_comes_back() -> Verdict {
-        let (exporter, mr) = region(&Driver::with_timeout(20)?)?;
+        // The rest that follows is longer than any pause between two accesses below.
+        let (exporter, mr) = region(&Driver::with_timeout(250)?)?;
         let fence = Fence::new()?;
 
         exporter.move_behind(&fence)?;

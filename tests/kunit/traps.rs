@@ -11,22 +11,23 @@ mod tests {
         kunit::{
             check::{
                 ensure,
-                eventually,
                 Verdict, //
-            },
-            driver::{
-                Driver,
-                Wish, //
             },
             exporter::Exporter,
             probe::dma_segments,
-            thread::Thread,
-            vram::fence::Fence,
+            vram::fence::{
+                Fence,
+                Usage, //
+            },
         },
+        patience::Patience,
     };
     use kernel::{
         prelude::*,
-        sync::Arc, //
+        time::{
+            delay::fsleep,
+            Delta, //
+        },
     };
 
     #[test]
@@ -43,32 +44,22 @@ mod tests {
         Ok(())
     }
 
-    /// Each wait is short, and there is always another.
+    /// A wait that begins when the time of its access is over does not take place.
     #[test]
     fn waits_of_one_access_add_up() -> Verdict {
+        const TIMEOUT_MS: u32 = 50;
+
         let exporter = Exporter::new(&[2])?;
-        let driver = Driver::with_timeout(300)?;
-        let mr = Arc::new(
-            driver.register(&exporter, Wish::all_of(&exporter))?,
-            GFP_KERNEL,
-        )?;
-        let mut fence = Fence::new()?;
+        let dmabuf = exporter.dma_buf();
+        let patience = Patience::new(TIMEOUT_MS);
+        let fence = Fence::new()?;
+        let mut wait = patience.begin();
 
-        exporter.move_behind(&fence)?;
-        let access = {
-            let mr = mr.clone();
-
-            Thread::spawn(move || mr.access_all().map(drop))?
-        };
-        while eventually(|| fence.waits() != 0 || access.is_done()) && !access.is_done() {
-            let next = Fence::new()?;
-
-            exporter.move_behind(&next)?;
-            fence.signal();
-            fence = next;
-        }
-        ensure!(access.join()?.err() == Some(ETIMEDOUT));
-        drop(mr);
+        fsleep(Delta::from_millis(i64::from(TIMEOUT_MS) + 1));
+        exporter.add_fence(&fence, Usage::Kernel)?;
+        ensure!(wait.for_fences(dmabuf.resv(), || false) == Err(ETIMEDOUT));
+        ensure!(fence.waits() == 0);
+        drop(dmabuf);
         exporter.settle()
     }
 }
