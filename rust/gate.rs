@@ -141,15 +141,12 @@ impl<V> Gate<V> {
     /// Whether an access is in flight, as far as can be told without the reservation lock: whoever
     /// asks may be that access.
     ///
-    /// Somebody who closes the gate is waited for, unless it takes so long that he must be waiting
-    /// for an access himself.
+    /// Somebody may be closing the gate instead, and be gone before it is known who it was. So it is
+    /// tried until it takes longer than that can.
     pub(crate) fn is_passed(&self) -> bool {
         for _ in 0..CLOSING_MS {
             if self.try_write() {
                 return false;
-            }
-            if self.try_read() {
-                return true;
             }
             fsleep(Delta::from_millis(1));
         }
@@ -163,18 +160,6 @@ impl<V> Gate<V> {
             let is_taken = bindings::down_write_trylock(self.sem.get()) != 0;
             if is_taken {
                 bindings::up_write(self.sem.get());
-            }
-            is_taken
-        }
-    }
-
-    /// Whether nobody is closing the gate.
-    fn try_read(&self) -> bool {
-        // SAFETY: As above.
-        unsafe {
-            let is_taken = bindings::down_read_trylock(self.sem.get()) != 0;
-            if is_taken {
-                bindings::up_read(self.sem.get());
             }
             is_taken
         }
