@@ -383,7 +383,10 @@ struct vram_exporter_copy {
 /* Tells the importers that their mappings go stale, without a reason. */
 #define VRAM_EXPORTER_IOC_INVALIDATE \
 	_IOW(VRAM_EXPORTER_IOC_MAGIC, 0xec, struct vram_exporter_buffer)
-/* The same in the state of a task that reclaims memory; -EBUSY if the reservation lock is taken. */
+/*
+ * The same in the state of a task that reclaims memory; -EBUSY if the
+ * reservation lock is taken.
+ */
 #define VRAM_EXPORTER_IOC_SHRINK \
 	_IOW(VRAM_EXPORTER_IOC_MAGIC, 0xed, struct vram_exporter_buffer)
 

@@ -88,6 +88,16 @@ impl debugfs::Writer for Shown<Totals> {
 /// Something that a file of debugfs shows.
 struct Shown<T>(Arc<T>);
 
+#[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+impl<T> fmt::Display for Shown<T>
+where
+    Self: debugfs::Writer,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debugfs::Writer::write(self, f)
+    }
+}
+
 /// The importer: one for the module, kept alive by its regions.
 pub(crate) struct Importer {
     own: Arc<OwnDevice>,
@@ -141,6 +151,12 @@ impl Importer {
     #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
     pub(crate) fn listed(&self) -> usize {
         self.records.tree.lock().values().count()
+    }
+
+    /// What debugfs shows of the regions.
+    #[cfg(CONFIG_RDMA_DMABUF_KUNIT_TEST)]
+    pub(crate) fn described(&self) -> Result<kernel::str::CString> {
+        kernel::str::CString::try_from_fmt(fmt!("{}", Shown(self.records.clone())))
     }
 
     /// Lists a region until the returned object is dropped.

@@ -154,14 +154,14 @@ impl Live<'_, Buffer> {
 
     /// Tells the importers that their mappings go stale, without a reason.
     pub(crate) fn invalidate(&self) {
-        self.invalidate_after(|| ());
+        self.invalidate_after(|_| ());
     }
 
     /// The same, but does something else under the lock first.
-    pub(crate) fn invalidate_after(&self, first: impl FnOnce()) {
+    pub(crate) fn invalidate_after(&self, first: impl FnOnce(&Held<'_, Buffer>)) {
         let held = self.lock();
 
-        first();
+        first(&held);
         self.exporter().invalidate_held(&held);
     }
 

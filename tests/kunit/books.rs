@@ -139,4 +139,24 @@ mod tests {
         ensure!(probes.count(Event::Unmap) == 2);
         exporter.settle()
     }
+
+    #[test]
+    fn regions_are_described_while_the_exporter_holds_its_lock() -> Verdict {
+        let driver = Driver::new()?;
+        let exporter = Exporter::new(&[2])?;
+        let mr = driver.register(&exporter, Wish::all_of(&exporter))?;
+        let guard = exporter.lock();
+        let reader = Thread::spawn(move || {
+            driver.described().map(|text| {
+                text.to_bytes()
+                    .starts_with(b"region=1 exporter=rdma_dmabuf_test ")
+            })
+        })?;
+        let is_described = reader.join();
+
+        drop(guard);
+        ensure!(is_described??);
+        drop(mr);
+        exporter.settle()
+    }
 }

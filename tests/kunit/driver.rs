@@ -46,6 +46,7 @@ use kernel::{
     },
     ffi::c_int,
     prelude::*,
+    str::CString,
     sync::Arc,
     types::NotThreadSafe, //
 };
@@ -209,6 +210,11 @@ impl Driver {
     /// The books of the driver's own importer.
     pub(crate) fn totals(&self) -> Result<&Totals> {
         Ok(self.importer()?.totals())
+    }
+
+    /// What that importer shows of its regions.
+    pub(crate) fn described(&self) -> Result<CString> {
+        self.importer()?.described()
     }
 
     /// How many regions that importer lists.

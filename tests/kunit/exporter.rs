@@ -44,7 +44,11 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
 };
 
 pub(crate) use {
@@ -265,8 +269,22 @@ impl Exporter {
     /// The same, but does something else under the reservation lock first.
     pub(crate) fn invalidate_after(&self, first: impl FnOnce()) {
         if let Ok(live) = self.live() {
-            live.invalidate_after(first);
+            live.invalidate_after(|_| first());
         }
+    }
+
+    /// Lets `old` signal, and calls the importers back behind `new`, all under the reservation lock:
+    /// who waited for the one finds that there is another.
+    pub(crate) fn invalidate_from(&self, old: &Fence, new: &Fence) -> Result {
+        let mut added = Ok(());
+
+        self.live()?.invalidate_after(|held| {
+            old.signal();
+            // Who waited for it comes as far as to want the lock.
+            fsleep(Delta::from_millis(5));
+            added = held.add_fence(new, Usage::Kernel);
+        });
+        added
     }
 
     /// Tells them as a shrinker does. `EBUSY` if somebody holds the reservation lock.

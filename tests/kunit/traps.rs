@@ -11,10 +11,16 @@ mod tests {
         kunit::{
             check::{
                 ensure,
+                eventually,
                 Verdict, //
+            },
+            driver::{
+                Driver,
+                Wish, //
             },
             exporter::Exporter,
             probe::dma_segments,
+            thread::Thread,
             vram::fence::{
                 Fence,
                 Usage, //
@@ -44,9 +50,8 @@ mod tests {
         Ok(())
     }
 
-    /// A wait that begins when the time of its access is over does not take place.
     #[test]
-    fn waits_of_one_access_add_up() -> Verdict {
+    fn wait_that_begins_too_late_does_not_take_place() -> Verdict {
         const TIMEOUT_MS: u32 = 50;
 
         let exporter = Exporter::new(&[2])?;
@@ -60,6 +65,33 @@ mod tests {
         ensure!(wait.for_fences(dmabuf.resv(), || false) == Err(ETIMEDOUT));
         ensure!(fence.waits() == 0);
         drop(dmabuf);
+        exporter.settle()
+    }
+
+    /// Each wait of the access ends well, and there is always another.
+    #[test]
+    fn waits_of_one_access_add_up() -> Verdict {
+        // Of five milliseconds and more each; a third of them is too much for one access.
+        const ROUNDS: u32 = 200;
+
+        let exporter = Exporter::new(&[2])?;
+        let driver = Driver::with_timeout(300)?;
+        let mr = driver.register(&exporter, Wish::all_of(&exporter))?;
+        let mut fence = Fence::new()?;
+
+        exporter.move_behind(&fence)?;
+        let access = Thread::spawn(move || mr.access_all().map(drop))?;
+        for _ in 0..ROUNDS {
+            ensure!(eventually(|| fence.waits() != 0 || access.is_done()));
+            if access.is_done() {
+                break;
+            }
+            let next = Fence::new()?;
+            exporter.invalidate_from(&fence, &next)?;
+            fence = next;
+        }
+        fence.signal();
+        ensure!(access.join()?.err() == Some(ETIMEDOUT));
         exporter.settle()
     }
 }
