@@ -2,9 +2,12 @@
 
 //! The command line.
 
-use crate::exporter::Kind;
+mod values;
+
+use crate::exporter::{Kind, VramLayout};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::{path::PathBuf, time::Duration};
+use values::{duration, number, seconds};
 
 /// Shows and probes RDMA memory regions made from dma-bufs.
 ///
@@ -30,6 +33,18 @@ pub(crate) enum Command {
     /// Prints `held` and the region's keys once it is registered, and `released` once it is not: for
     /// tests of what happens to a live region.
     Hold(HoldOptions),
+    /// Moves random pieces between dma-bufs by RDMA for a while, and checks every byte of them.
+    ///
+    /// Each queue pair has two buffers, between which it writes, reads and sends. It makes its devices as
+    /// demo does; that needs root. With --device it uses one that is there, or two. Ctrl-C ends it in order.
+    Stress(StressOptions),
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct VramOptions {
+    /// How the pages of the buffers of vram follow each other.
+    #[arg(long, value_enum, default_value_t = VramLayout::Changing)]
+    pub(crate) layout: VramLayout,
 }
 
 #[derive(Debug, Args)]
@@ -53,6 +68,8 @@ pub(crate) struct DemoOptions {
     #[arg(long = "exporter", value_enum, value_delimiter = ',',
           default_values_t = [Kind::Udmabuf, Kind::SystemHeap])]
     pub(crate) exporters: Vec<Kind>,
+    #[command(flatten)]
+    pub(crate) vram: VramOptions,
     /// Succeed if dma-bufs are refused by the kernel (EOPNOTSUPP), as without the module, and only then.
     #[arg(long)]
     pub(crate) expect_refusal: bool,
@@ -75,6 +92,8 @@ pub(crate) struct ProbeOptions {
     /// Where the page for a real registration comes from.
     #[arg(long, value_enum, default_value_t = Kind::Udmabuf)]
     pub(crate) exporter: Kind,
+    #[command(flatten)]
+    pub(crate) vram: VramOptions,
     /// How the result is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -88,6 +107,8 @@ pub(crate) struct HoldOptions {
     /// Where the buffer comes from.
     #[arg(long, value_enum, default_value_t = Kind::Udmabuf)]
     pub(crate) exporter: Kind,
+    #[command(flatten)]
+    pub(crate) vram: VramOptions,
     /// Bytes of the buffer, rounded up to pages. Numbers may be hexadecimal or end in K, M or G.
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = number)]
     pub(crate) size: u64,
@@ -100,6 +121,54 @@ pub(crate) struct HoldOptions {
     /// Address of the first byte; otherwise its offset.
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     pub(crate) iova: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StressOptions {
+    /// A device that is there; given twice, the transfers go between the two.
+    #[arg(long = "device", value_name = "NAME")]
+    pub(crate) devices: Vec<String>,
+    /// Where the buffers come from; may be given more than once. Otherwise udmabuf and system-heap, or vram
+    /// if they are to be moved or revoked.
+    #[arg(long = "exporter", value_enum, value_delimiter = ',')]
+    pub(crate) exporters: Vec<Kind>,
+    #[command(flatten)]
+    pub(crate) vram: VramOptions,
+    /// Have the buffers of vram moved all the time.
+    #[arg(long)]
+    pub(crate) moves: bool,
+    /// How often each is moved in a second.
+    #[arg(long, value_name = "N", default_value = "50", requires = "moves",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) moves_per_second: u32,
+    /// Have buffers of vram revoked now and then: transfers then must fail, and work again afterwards.
+    #[arg(long)]
+    pub(crate) revokes: bool,
+    /// How many pairs of connected queue pairs.
+    #[arg(long, value_name = "N", default_value = "2",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) qps: u16,
+    /// Bytes of each buffer, rounded up to pages. Numbers may be hexadecimal or end in K, M or G.
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = number)]
+    pub(crate) size: u64,
+    /// The most bytes of one transfer.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = number)]
+    pub(crate) message: u64,
+    /// How long: 90, 15s, 10m, 1h30m.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    pub(crate) duration: Duration,
+    /// What the transfers follow from; otherwise one that is printed.
+    #[arg(long, value_name = "S", value_parser = number)]
+    pub(crate) seed: Option<u64>,
+    /// Seconds that the transfers of one round may take.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// How the result is printed.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// How progress is shown, on standard error.
+    #[arg(long, value_enum, default_value_t = ProgressStyle::Auto)]
+    pub(crate) progress: ProgressStyle,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -122,30 +191,6 @@ pub(crate) enum ProgressStyle {
     Off,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("a whole number of seconds, 1 or more".to_owned()),
-        Ok(seconds) => Ok(Duration::from_secs(seconds)),
-    }
-}
-
-fn number(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'M') => (&text[..text.len() - 1], 1 << 20),
-        Some(b'G') => (&text[..text.len() - 1], 1 << 30),
-        _ => (text, 1_u64),
-    };
-    let parsed = match digits.strip_prefix("0x") {
-        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
-        None => digits.parse(),
-    };
-    parsed
-        .ok()
-        .and_then(|count| count.checked_mul(unit))
-        .ok_or_else(|| "a number such as 4096, 0x1000 or 4K".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,19 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_units_and_bases() {
-        assert_eq!(number("4096"), Ok(4096));
-        assert_eq!(number("0x1001"), Ok(4097));
-        assert_eq!(number("3M"), Ok(3 << 20));
-        for wrong in ["", "K", "-1", "4k", "0x", "99999999999G"] {
-            assert!(number(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn a_device_needs_a_peer() {
         assert!(Cli::try_parse_from(["rdmabuf", "demo", "--device", "rxe0"]).is_err());
         assert!(Cli::try_parse_from(["rdmabuf", "demo", "--timeout", "0"]).is_err());
         assert!(Cli::try_parse_from(["rdmabuf", "demo"]).is_ok());
+    }
+
+    #[test]
+    fn a_rate_of_moves_needs_moves() {
+        let stress = |words: &[&str]| Cli::try_parse_from([&["rdmabuf", "stress"], words].concat());
+        assert!(stress(&["--moves-per-second", "9"]).is_err());
+        assert!(stress(&["--moves", "--moves-per-second", "0"]).is_err());
+        assert!(stress(&["--moves", "--moves-per-second", "9", "--duration", "15s"]).is_ok());
     }
 }

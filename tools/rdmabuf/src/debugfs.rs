@@ -2,7 +2,10 @@
 
 //! What the importer tells about itself under /sys/kernel/debug/rdma_dmabuf.
 
-use crate::region::Region;
+use crate::{
+    region::Region,
+    report::{Column, table},
+};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt, fs, io, path::Path, str::FromStr};
@@ -20,13 +23,19 @@ impl Counters {
         found.map_or(0, |(_, value)| *value)
     }
 
-    /// Each counter's name, and its value before and now.
-    pub(crate) fn since<'a>(
-        &'a self,
-        before: &'a Self,
-    ) -> impl Iterator<Item = (&'a str, u64, u64)> {
-        let pair = |(name, now): &'a (String, u64)| (name.as_str(), before.value(name), *now);
-        self.0.iter().map(pair)
+    /// By how much a counter has grown.
+    pub(crate) fn grown(&self, before: &Self, name: &str) -> u64 {
+        self.value(name).saturating_sub(before.value(name))
+    }
+
+    /// Each counter before and now.
+    pub(crate) fn since(&self, before: &Self) -> Vec<Counter> {
+        let pair = |(name, now): &(String, u64)| Counter {
+            name: name.clone(),
+            before: before.value(name),
+            after: *now,
+        };
+        self.0.iter().map(pair).collect()
     }
 }
 
@@ -45,6 +54,38 @@ impl FromStr for Counters {
             .collect::<Result<_>>()
             .map(Self)
     }
+}
+
+/// A counter of the importer before and after.
+#[derive(Debug, Serialize)]
+pub(crate) struct Counter {
+    name: String,
+    before: u64,
+    after: u64,
+}
+
+impl Counter {
+    fn cells(&self) -> [String; 4] {
+        let change = i128::from(self.after) - i128::from(self.before);
+        [
+            self.name.clone(),
+            self.before.to_string(),
+            self.after.to_string(),
+            format!("{change:+}"),
+        ]
+    }
+}
+
+/// A table of counters.
+pub(crate) fn counters_table(counters: &[Counter]) -> String {
+    use Column::{Number, Text};
+    let columns = [
+        Text("counter of rdma_dmabuf"),
+        Number("before"),
+        Number("after"),
+        Number("change"),
+    ];
+    table(columns, counters.iter().map(Counter::cells))
 }
 
 /// The importer, if it is loaded.
@@ -219,11 +260,17 @@ mod tests {
             "faults 1\nmaps 4".parse()?,
             "maps 5\nfaults 2\nrefused 3".parse()?,
         );
-        let paired: Vec<_> = after.since(&before).collect();
+        let paired: Vec<_> = after
+            .since(&before)
+            .into_iter()
+            .map(|counter| (counter.name, counter.before, counter.after))
+            .collect();
+        let wanted = [("maps", 4, 5), ("faults", 1, 2), ("refused", 0, 3)];
         assert_eq!(
             paired,
-            [("maps", 4, 5), ("faults", 1, 2), ("refused", 0, 3)]
+            wanted.map(|(name, was, is)| (name.to_owned(), was, is))
         );
+        assert_eq!(after.grown(&before, "maps"), 1);
         Ok(())
     }
 

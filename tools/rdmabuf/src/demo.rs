@@ -25,7 +25,7 @@ use crate::{
 };
 use anyhow::Result;
 use nix::errno::Errno;
-use report::{Counter, DemoReport, Outcome, Row};
+use report::{DemoReport, Outcome, Row};
 use row::Buffers;
 
 /// What all parts of a demo share.
@@ -97,14 +97,7 @@ impl Demo<'_> {
             .any(Row::is_refused)
             .then(|| diagnose::refusal(&self.source.pd));
         report.faults = self.faults(&report.rows, &before, &after);
-        report.counters = after
-            .since(&before)
-            .map(|(name, before, after)| Counter {
-                name: name.to_owned(),
-                before,
-                after,
-            })
-            .collect();
+        report.counters = after.since(&before);
         report.conclude();
         Ok(report)
     }
@@ -129,7 +122,8 @@ impl Demo<'_> {
 
     /// All transfers with the buffers of one exporter, up to a refusal.
     fn exporter_rows(&self, kind: Kind) -> Result<Vec<Row>> {
-        let buffers = Buffers::new(kind, &self.layout, &self.payload.bytes)?;
+        let exporter = kind.exporter(self.options.vram.layout);
+        let buffers = Buffers::new(&*exporter, &self.layout, &self.payload.bytes)?;
         let mut rows = Vec::new();
         for (seed, step) in (1..).zip(self.layout.steps()) {
             let row = self.row(&buffers, kind, &step, seed)?;
@@ -185,7 +179,7 @@ impl Demo<'_> {
 
 /// Each good row made two regions, and none is left.
 fn counter_faults(before: &Counters, after: &Counters, regions: u64) -> Vec<String> {
-    let grown = |name| after.value(name).saturating_sub(before.value(name));
+    let grown = |name| after.grown(before, name);
     let mut faults = Vec::new();
     for name in ["attaches", "maps"] {
         if grown(name) < regions {

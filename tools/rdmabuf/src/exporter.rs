@@ -4,7 +4,11 @@
 
 mod heap;
 mod plain;
+mod sync;
 mod udmabuf;
+mod vram;
+
+pub(crate) use vram::{Placement, Stats, VramBuffer, VramLayout};
 
 use crate::{call::CallError, mapping::Mapping};
 use anyhow::{Context, Result};
@@ -25,17 +29,20 @@ pub(crate) enum Kind {
     Udmabuf,
     /// Pages of the kernel's system heap, through /dev/dma_heap/system.
     SystemHeap,
+    /// Memory that the exporter moves and takes back on command, through /dev/vram_exporter.
+    Vram,
     /// No dma-buf: a mapped memfd, registered with ibv_reg_mr, for comparison.
     Plain,
 }
 
 impl Kind {
-    /// The exporter itself.
-    pub(crate) fn exporter(self) -> &'static dyn Exporter {
+    /// The exporter itself; the layout is for the buffers of vram.
+    pub(crate) fn exporter(self, layout: VramLayout) -> Box<dyn Exporter> {
         match self {
-            Self::Udmabuf => &udmabuf::Udmabuf,
-            Self::SystemHeap => &heap::SystemHeap,
-            Self::Plain => &plain::Plain,
+            Self::Udmabuf => Box::new(udmabuf::Udmabuf),
+            Self::SystemHeap => Box::new(heap::SystemHeap),
+            Self::Vram => Box::new(vram::Vram { layout }),
+            Self::Plain => Box::new(plain::Plain),
         }
     }
 
@@ -50,6 +57,7 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Self::Udmabuf => "udmabuf",
             Self::SystemHeap => "system-heap",
+            Self::Vram => "vram",
             Self::Plain => "plain",
         })
     }
@@ -71,6 +79,23 @@ pub(crate) trait Buffer {
 
     /// Runs `work` while the CPU may touch the bytes.
     fn with_cpu_access(&self, work: &mut dyn FnMut(&Mapping) -> Result<()>) -> Result<()>;
+
+    /// Copies bytes out, beginning at `at`.
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let at = usize::try_from(at)?;
+        self.with_cpu_access(&mut |mapping| mapping.read(at, into))
+    }
+
+    /// Copies bytes in, beginning at `at`.
+    fn write(&self, at: u64, from: &[u8]) -> Result<()> {
+        let at = usize::try_from(at)?;
+        self.with_cpu_access(&mut |mapping| mapping.write(at, from))
+    }
+
+    /// The buffer as one that moves on command, if it is.
+    fn vram(&self) -> Option<&VramBuffer> {
+        None
+    }
 }
 
 /// What a memory region is made of.
@@ -107,16 +132,21 @@ impl AsFd for DmaBuf {
     }
 }
 
-/// Opens the device that an exporter is reached through; `option` is what the kernel has it by.
-fn open(path: &str, option: &str) -> Result<File> {
+/// Opens the device that an exporter is reached through; `remedy` is for one that is not there.
+fn open(path: &str, remedy: &str) -> Result<File> {
     File::options()
         .read(true)
         .write(true)
         .open(path)
         .with_context(|| match fs::exists(path) {
             Ok(true) => format!("{path}: root may open it"),
-            _ => format!("{path}: needs a kernel with {option}=y"),
+            _ => format!("{path}: {remedy}"),
         })
+}
+
+/// The remedy for an exporter that the kernel has by a configuration option.
+fn in_kernel(option: &str) -> String {
+    format!("needs a kernel with {option}=y")
 }
 
 /// The size of a page.

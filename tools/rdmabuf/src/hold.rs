@@ -19,7 +19,10 @@ pub(crate) fn run(options: &HoldOptions) -> Result<Verdict> {
     let device = Device::open(options.device.as_deref())?;
     let pd = Pd::new(&device)?;
     let size = whole_pages(usize::try_from(options.size)?)?;
-    let buffer = options.exporter.exporter().allocate(size)?;
+    let buffer = options
+        .exporter
+        .exporter(options.vram.layout)
+        .allocate(size)?;
     let region = Region {
         offset: options.offset,
         length: options

@@ -5,7 +5,7 @@
 //! Three layers, one direction. `unsafe` lives in the lowest one only:
 //!
 //! ```text
-//! commands   demo  probe  hold          what a person asks for
+//! commands   demo  probe  stress  hold  what a person asks for
 //!               │
 //! logic      plan  transfer  verify  debugfs  diagnose  report  …
 //!               │
@@ -27,9 +27,11 @@ mod payload;
 mod plan;
 mod probe;
 mod progress;
+mod random;
 mod region;
 mod report;
 mod stop;
+mod stress;
 mod transfer;
 mod verbs;
 mod verify;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         cli::Command::Demo(options) => demo::run(&options),
         cli::Command::Probe(options) => probe::run(&options),
         cli::Command::Hold(options) => hold::run(&options),
+        cli::Command::Stress(options) => stress::run(&options),
     };
     match outcome {
         Ok(Verdict::Good) => ExitCode::SUCCESS,

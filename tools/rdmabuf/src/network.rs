@@ -89,8 +89,8 @@ impl Network {
     pub(crate) fn new() -> Result<Self> {
         if !nix::unistd::geteuid().is_root() {
             bail!(
-                "network namespaces need root: sudo rdmabuf demo, or --device and --peer with devices \
-                 that are there"
+                "network namespaces need root: sudo, or the names of devices that are there (demo: --device \
+                 and --peer, stress: --device)"
             );
         }
         // From here on, drop takes down whatever came to be.

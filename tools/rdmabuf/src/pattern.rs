@@ -2,6 +2,8 @@
 
 //! Bytes that no file has: each depends on its place and on a seed, so a byte out of place is seen.
 
+use crate::random::splitmix;
+
 /// A pattern that fills a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern {
@@ -30,14 +32,8 @@ impl Pattern {
         }
     }
 
-    /// One output of the splitmix64 generator, which can be entered anywhere.
     fn word(&self, index: u64) -> [u8; WORD as usize] {
-        let mut z = self
-            .seed
-            .wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)).to_le_bytes()
+        splitmix(self.seed, index).to_le_bytes()
     }
 }
 

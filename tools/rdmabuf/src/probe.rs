@@ -51,7 +51,7 @@ pub(crate) fn run(options: &ProbeOptions) -> Result<Verdict> {
     let device = Device::open(options.device.as_deref())?;
     let pd = Pd::new(&device)?;
     let page = page_size()?;
-    let (real, errno) = registration(&pd, options.exporter, page);
+    let (real, errno) = registration(&pd, options, page);
     let findings = vec![
         ucx(&pd, page as u64),
         nccl(&pd),
@@ -157,10 +157,11 @@ fn kernel(pd: &Rc<Pd>, road: Road, page: u64) -> Finding {
 }
 
 /// A page of the exporter, registered and deregistered.
-fn registration(pd: &Rc<Pd>, exporter: Kind, page: usize) -> (Finding, Option<Errno>) {
+fn registration(pd: &Rc<Pd>, options: &ProbeOptions, page: usize) -> (Finding, Option<Errno>) {
+    let exporter = options.exporter;
     let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
     let registered = || -> Result<()> {
-        let buffer = exporter.exporter().allocate(page)?;
+        let buffer = exporter.exporter(options.vram.layout).allocate(page)?;
         let mr = Mr::register(pd, buffer.memory()?, &Region::whole(page as u64), access)?;
         Ok(mr.deregister()?)
     };

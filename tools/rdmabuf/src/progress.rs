@@ -11,7 +11,10 @@ use std::{
 
 /// How long lines may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How often a bar that shows time is drawn.
+const REDRAW: Duration = Duration::from_millis(250);
 const TEMPLATE: &str = "{prefix} {bar:30} {bytes}/{total_bytes} {elapsed}";
+const CLOCK_TEMPLATE: &str = "{elapsed} {bar:30} {msg}";
 
 /// Tells about all of the work.
 pub(crate) struct Progress {
@@ -41,23 +44,35 @@ impl Progress {
 
     /// Begins a transfer of `total` bytes.
     pub(crate) fn begin(&self, what: String, total: u64) -> Task<'_> {
+        Task {
+            progress: self,
+            bar: self.bar(total, TEMPLATE).with_prefix(what.clone()),
+            what,
+            last: Instant::now(),
+        }
+    }
+
+    /// Begins work that takes a known time.
+    pub(crate) fn clock(&self, total: Duration) -> Clock<'_> {
+        Clock {
+            progress: self,
+            bar: self.bar(total.as_secs(), CLOCK_TEMPLATE),
+            last: Instant::now(),
+        }
+    }
+
+    fn bar(&self, total: u64, template: &str) -> ProgressBar {
         let target = match self.style {
             ProgressStyle::Bar => ProgressDrawTarget::stderr(),
             _ => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(total), target)
-            .with_prefix(what.clone())
             // Where the work ends early, nothing of the bar stays behind.
             .with_finish(ProgressFinish::AndClear);
-        if let Ok(style) = BarStyle::with_template(TEMPLATE) {
+        if let Ok(style) = BarStyle::with_template(template) {
             bar.set_style(style);
         }
-        Task {
-            progress: self,
-            what,
-            bar,
-            last: Instant::now(),
-        }
+        bar
     }
 }
 
@@ -91,5 +106,39 @@ impl Task<'_> {
     pub(crate) fn end(self, result: &str) {
         self.bar.finish_and_clear();
         self.progress.note(&format!("{}  {result}", self.what));
+    }
+}
+
+/// Work that takes a known time.
+pub(crate) struct Clock<'a> {
+    progress: &'a Progress,
+    bar: ProgressBar,
+    last: Instant,
+}
+
+impl Clock<'_> {
+    /// Tells how things are, if it is time to.
+    pub(crate) fn tell<E>(
+        &mut self,
+        elapsed: Duration,
+        how: impl FnOnce() -> Result<String, E>,
+    ) -> Result<(), E> {
+        let interval = match self.progress.style {
+            ProgressStyle::Bar => REDRAW,
+            ProgressStyle::Lines => SILENCE,
+            ProgressStyle::Auto | ProgressStyle::Off => return Ok(()),
+        };
+        if self.last.elapsed() < interval {
+            return Ok(());
+        }
+        self.last = Instant::now();
+        let how = how()?;
+        if self.progress.style == ProgressStyle::Lines {
+            self.progress.note(&how);
+        } else {
+            self.bar.set_position(elapsed.as_secs());
+            self.bar.set_message(how);
+        }
+        Ok(())
     }
 }

@@ -37,8 +37,8 @@ impl Stop {
         })
     }
 
-    /// Fails if one of the signals has come.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// The signal that has come, if one has.
+    pub(crate) fn come(&self) -> Result<Option<Signal>> {
         match self.signals.read_signal() {
             Ok(None) => {}
             Ok(Some(info)) => {
@@ -47,7 +47,12 @@ impl Stop {
             }
             Err(errno) => bail!(CallError::new("read", "of a signalfd", errno)),
         }
-        match self.come.get() {
+        Ok(self.come.get())
+    }
+
+    /// Fails if one of the signals has come.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.come()? {
             None => Ok(()),
             Some(signal) => bail!("stopped by {signal}"),
         }

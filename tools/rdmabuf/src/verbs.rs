@@ -12,5 +12,5 @@ mod uverbs;
 
 pub(crate) use device::{Device, Gid, Pd};
 pub(crate) use memory::{Access, Mr, register_fd};
-pub(crate) use queue::{Completion, Cq, Peer, Qp, Scatter, Target, Work};
+pub(crate) use queue::{Completion, Cq, Peer, Qp, Scatter, Status, Target, Work};
 pub(crate) use uverbs::{Road, kernel_answer};

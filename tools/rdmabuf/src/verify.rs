@@ -102,12 +102,20 @@ fn part<'a>(copy: &'a mut [u8], window: &Range<u64>) -> &'a mut [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{exporter::Kind, pattern::Pattern};
+    use crate::{
+        exporter::{Kind, VramLayout},
+        pattern::Pattern,
+    };
 
     const LENGTH: usize = 3 << 20;
 
     fn filled() -> Result<(Box<dyn Buffer>, Pattern)> {
-        let (buffer, pattern) = (Kind::Plain.exporter().allocate(LENGTH)?, Pattern::new(3));
+        let (buffer, pattern) = (
+            Kind::Plain
+                .exporter(VramLayout::Changing)
+                .allocate(LENGTH)?,
+            Pattern::new(3),
+        );
         fill(&*buffer, &|at, bytes| pattern.fill(at, bytes))?;
         Ok((buffer, pattern))
     }

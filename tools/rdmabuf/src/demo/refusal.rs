@@ -23,7 +23,7 @@ impl Demo<'_> {
         let mut report = self.empty_report();
         for kind in self.dmabuf_exporters()? {
             for side in [&self.source, &self.target] {
-                report.rows.push(refused_row(kind, side)?);
+                report.rows.push(self.refused_row(kind, side)?);
             }
         }
         let refusal = diagnose::refusal(&self.source.pd);
@@ -46,28 +46,28 @@ impl Demo<'_> {
         }
         Ok(kinds)
     }
-}
 
-fn refused_row(exporter: Kind, side: &Side) -> Result<Row> {
-    let page = page_size()?;
-    let buffer = exporter.exporter().allocate(page)?;
-    let region = Region::whole(page as u64);
-    let outcome = match Mr::register(&side.pd, buffer.memory()?, &region, Access::LOCAL_WRITE) {
-        Err(error) if registration_errno(&error) == Some(Errno::EOPNOTSUPP) => Outcome::Refused,
-        Err(error) => Outcome::Failed {
-            error: format!("{error:#}"),
-        },
-        Ok(_) => Outcome::Failed {
-            error: "it was registered".to_owned(),
-        },
-    };
-    Ok(Row {
-        operation: format!("register on {}", side.device().name()),
-        exporter,
-        bytes: region.length,
-        from: 0,
-        to: 0,
-        blocks: None,
-        outcome,
-    })
+    fn refused_row(&self, exporter: Kind, side: &Side) -> Result<Row> {
+        let page = page_size()?;
+        let buffer = exporter.exporter(self.options.vram.layout).allocate(page)?;
+        let region = Region::whole(page as u64);
+        let outcome = match Mr::register(&side.pd, buffer.memory()?, &region, Access::LOCAL_WRITE) {
+            Err(error) if registration_errno(&error) == Some(Errno::EOPNOTSUPP) => Outcome::Refused,
+            Err(error) => Outcome::Failed {
+                error: format!("{error:#}"),
+            },
+            Ok(_) => Outcome::Failed {
+                error: "it was registered".to_owned(),
+            },
+        };
+        Ok(Row {
+            operation: format!("register on {}", side.device().name()),
+            exporter,
+            bytes: region.length,
+            from: 0,
+            to: 0,
+            blocks: None,
+            outcome,
+        })
+    }
 }

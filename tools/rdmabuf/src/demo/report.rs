@@ -3,7 +3,7 @@
 //! What the demo found.
 
 use crate::{
-    debugfs::Blocks,
+    debugfs::{Blocks, Counter, counters_table},
     diagnose::Refusal,
     exporter::Kind,
     plan::Step,
@@ -120,26 +120,6 @@ fn show_blocks([source, target]: [Blocks; 2]) -> String {
     }
 }
 
-/// A counter of the importer before and after.
-#[derive(Debug, Serialize)]
-pub(crate) struct Counter {
-    pub(super) name: String,
-    pub(super) before: u64,
-    pub(super) after: u64,
-}
-
-impl Counter {
-    fn cells(&self) -> [String; 4] {
-        let change = i128::from(self.after) - i128::from(self.before);
-        [
-            self.name.clone(),
-            self.before.to_string(),
-            self.after.to_string(),
-            format!("{change:+}"),
-        ]
-    }
-}
-
 /// Everything that a demo found.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct DemoReport {
@@ -196,17 +176,6 @@ impl DemoReport {
         table(columns, self.rows.iter().map(Row::cells))
     }
 
-    fn counters_table(&self) -> String {
-        use Column::{Number, Text};
-        let columns = [
-            Text("counter of rdma_dmabuf"),
-            Number("before"),
-            Number("after"),
-            Number("change"),
-        ];
-        table(columns, self.counters.iter().map(Counter::cells))
-    }
-
     /// What a cell of the table has no room for.
     fn failures(&self) -> impl Iterator<Item = String> {
         let of_rows = (1..)
@@ -242,7 +211,7 @@ impl Report for DemoReport {
             self.rows_table(),
         ];
         if !self.counters.is_empty() {
-            parts.push(self.counters_table());
+            parts.push(counters_table(&self.counters));
         }
         parts.extend(self.refusal.as_ref().map(ToString::to_string));
         parts.extend(self.failures().map(|failure| format!("FAILED   {failure}")));

@@ -5,7 +5,7 @@
 use super::Demo;
 use crate::{
     debugfs::Blocks,
-    exporter::{Buffer, Kind},
+    exporter::{Buffer, Exporter},
     link::{Link, Side},
     pattern::Pattern,
     plan::{End, Layout, Operation, Step},
@@ -30,9 +30,9 @@ pub(super) struct Buffers<'a> {
 
 impl<'a> Buffers<'a> {
     /// Allocates both and puts the file into the source's.
-    pub(super) fn new(kind: Kind, layout: &Layout, file: &'a [u8]) -> Result<Self> {
+    pub(super) fn new(exporter: &dyn Exporter, layout: &Layout, file: &'a [u8]) -> Result<Self> {
         let length = usize::try_from(layout.buffer)?;
-        let allocate = || kind.exporter().allocate(length);
+        let allocate = || exporter.allocate(length);
         let buffers = Self {
             source: allocate()?,
             target: allocate()?,
@@ -160,6 +160,7 @@ fn register(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exporter::{Kind, VramLayout};
 
     #[test]
     fn a_file_lies_over_the_pattern_wherever_it_is_cut() {
@@ -180,7 +181,8 @@ mod tests {
     fn a_row_fails_on_a_changed_byte_of_either_buffer() -> Result<()> {
         let file: Vec<u8> = (0..crate::payload::MINIMUM).map(|n| n as u8).collect();
         let layout = Layout::new(file.len() as u64, 4096);
-        let buffers = Buffers::new(Kind::Plain, &layout, &file)?;
+        let exporter = Kind::Plain.exporter(VramLayout::Changing);
+        let buffers = Buffers::new(&*exporter, &layout, &file)?;
         let step = layout.steps()[1];
         let pattern = Pattern::new(9);
         let at = |n: u64| usize::try_from(n);

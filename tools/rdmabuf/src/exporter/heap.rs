@@ -4,7 +4,7 @@
 
 #![expect(unsafe_code, reason = "ioctl")]
 
-use super::{Buffer, DmaBuf, Exporter, Memory, open};
+use super::{Buffer, DmaBuf, Exporter, Memory, in_kernel, open, sync::with_sync};
 use crate::{call::CallError, mapping::Mapping};
 use anyhow::{Context, Result};
 use nix::libc;
@@ -17,7 +17,7 @@ pub(super) struct SystemHeap;
 
 impl Exporter for SystemHeap {
     fn allocate(&self, length: usize) -> Result<Box<dyn Buffer>> {
-        let device = open(DEVICE, "CONFIG_DMABUF_HEAPS_SYSTEM")?;
+        let device = open(DEVICE, &in_kernel("CONFIG_DMABUF_HEAPS_SYSTEM"))?;
         let mut request = Allocate {
             length: length as u64,
             fd: 0,
@@ -45,16 +45,6 @@ struct HeapBuffer {
     length: usize,
 }
 
-impl HeapBuffer {
-    fn sync(&self, flags: u64) -> Result<(), CallError> {
-        let request = Sync { flags };
-        // SAFETY: `request` is the structure that this ioctl reads, and it outlives the call.
-        unsafe { dma_buf_sync(self.fd.as_raw_fd(), &request) }
-            .map(drop)
-            .map_err(|errno| CallError::new("DMA_BUF_IOCTL_SYNC", format!("flags={flags}"), errno))
-    }
-}
-
 impl Buffer for HeapBuffer {
     fn length(&self) -> usize {
         self.length
@@ -66,12 +56,7 @@ impl Buffer for HeapBuffer {
     }
 
     fn with_cpu_access(&self, work: &mut dyn FnMut(&Mapping) -> Result<()>) -> Result<()> {
-        self.sync(SYNC_READ_WRITE)?;
-        let outcome = work(&self.mapping);
-        // The access ends even where the work failed; the first error is the one that matters.
-        let ended = self.sync(SYNC_READ_WRITE | SYNC_END);
-        outcome?;
-        Ok(ended?)
+        with_sync(&self.fd, || work(&self.mapping))
     }
 }
 
@@ -84,22 +69,7 @@ pub(crate) struct Allocate {
     heap_flags: u64,
 }
 
-/// `struct dma_buf_sync`.
-#[repr(C)]
-pub(crate) struct Sync {
-    flags: u64,
-}
-
-/// `DMA_BUF_SYNC_RW`, with `DMA_BUF_SYNC_START` being no bit at all.
-const SYNC_READ_WRITE: u64 = 3;
-/// `DMA_BUF_SYNC_END`.
-const SYNC_END: u64 = 4;
-
 nix::ioctl_readwrite!(
     /// `DMA_HEAP_IOCTL_ALLOC`: puts the file descriptor of a new dma-buf into the structure.
     dma_heap_alloc, b'H', 0, Allocate
-);
-nix::ioctl_write_ptr!(
-    /// `DMA_BUF_IOCTL_SYNC`: begins or ends an access of the CPU.
-    dma_buf_sync, b'b', 0, Sync
 );

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "ioctl")]
 
 use super::{
-    Buffer, DmaBuf, Exporter, Memory, open,
+    Buffer, DmaBuf, Exporter, Memory, in_kernel, open,
     plain::{Memfd, memfd},
 };
 use crate::{call::CallError, mapping::Mapping};
@@ -42,7 +42,7 @@ impl Buffer for UdmabufBuffer {
     }
 
     fn memory(&self) -> Result<Memory> {
-        let device = open(DEVICE, "CONFIG_UDMABUF")?;
+        let device = open(DEVICE, &in_kernel("CONFIG_UDMABUF"))?;
         let length = self.memfd.length;
         let request = Create {
             memfd: u32::try_from(self.memfd.fd.as_raw_fd())?,

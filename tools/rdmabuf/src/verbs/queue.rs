@@ -48,7 +48,33 @@ pub(crate) struct Completion {
     pub(crate) received: u32,
 }
 
+/// What became of a work request, as far as it makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    Success,
+    /// Memory of this side could not be used.
+    LocalProtection,
+    /// Memory of the peer could not be used by its rkey.
+    RemoteAccess,
+    /// The peer could not do its part, as receiving into its own memory.
+    RemoteOperation,
+    /// A request before it failed.
+    Flushed,
+    Other,
+}
+
 impl Completion {
+    pub(crate) fn status(&self) -> Status {
+        match self.status {
+            ibv_wc_status::IBV_WC_SUCCESS => Status::Success,
+            ibv_wc_status::IBV_WC_LOC_PROT_ERR => Status::LocalProtection,
+            ibv_wc_status::IBV_WC_REM_ACCESS_ERR => Status::RemoteAccess,
+            ibv_wc_status::IBV_WC_REM_OP_ERR => Status::RemoteOperation,
+            ibv_wc_status::IBV_WC_WR_FLUSH_ERR => Status::Flushed,
+            _ => Status::Other,
+        }
+    }
+
     /// The name of the status, unless it is success.
     pub(crate) fn failure(&self) -> Option<String> {
         if self.status == ibv_wc_status::IBV_WC_SUCCESS {
