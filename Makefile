@@ -14,6 +14,7 @@ help:
 	@echo 'As root or with sudo, on Debian 12 or 13; each does all of its own set-up:'
 	@echo '  demo             a file goes from dma-buf to dma-buf by RDMA, in a guest'
 	@echo '  test             every test; the last line is "N passed, N failed"'
+	@echo '  test-clients     programs of others on dma-buf MRs: libfabric, UCX, the kernel'"'"'s selftests'
 	@echo '  kunit            the KUnit suites of the importer alone'
 	@echo '  mutants          breaks the importer line by line, and names the KUnit case that notices;'
 	@echo '                   ONLY= is a regular expression of names or files'
@@ -39,11 +40,13 @@ all modules:
 modules_install:
 	@scripts/modules.sh install
 
-.PHONY: demo test kunit mutants shell check doc kernel guest
+.PHONY: demo test test-clients kunit mutants shell check doc kernel guest
 demo:
 	@scripts/run-demo.sh
 test:
 	@tests/run.sh $(if $(FAILED_STEP),--failed-step '$(FAILED_STEP)')
+test-clients:
+	@tests/clients.sh
 kunit:
 	@tests/kunit.sh
 mutants:

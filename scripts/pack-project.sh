@@ -3,10 +3,12 @@
 # Packs the project's own files into the initramfs that goes behind the guest root's.
 #
 #   scripts/pack-project.sh --kdir KDIR --out FILE [--provider FILE] [--modules NAME=FOLDER ...]
+#                           [--over FOLDER ...]
 #
 #   --kdir KDIR            built kernel tree; its modules go to /lib/modules/RELEASE
 #   --provider FILE        rxe's libibverbs provider, put in the place of the guest root's own
 #   --modules NAME=FOLDER  the .ko files in FOLDER go to /project/NAME
+#   --over FOLDER          all that is in FOLDER goes to the same place below /
 #
 # In the guest: /init, /project/tests (tests/guest), /project/bin/rdmabuf if it is built, the rest as above.
 
@@ -14,13 +16,14 @@ set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname -- "$0")/lib.sh"
 
-kdir='' out='' provider='' modules=()
+kdir='' out='' provider='' modules=() overlays=()
 while (($# > 1)); do
 	case $1 in
 	--kdir) kdir=$2 ;;
 	--out) out=$2 ;;
 	--provider) provider=$2 ;;
 	--modules) modules+=("$2") ;;
+	--over) overlays+=("$2") ;;
 	*) die "unknown option $1" "see the top of $0" ;;
 	esac
 	shift 2
@@ -77,11 +80,19 @@ add_provider() {
 	install -D -m 644 -- "$provider" "$stage/usr/lib/x86_64-linux-gnu/libibverbs/${provider##*/}"
 }
 
+add_overlays() {
+	local folder
+	for folder in ${overlays[@]+"${overlays[@]}"}; do
+		cp -a -- "$folder/." "$stage/"
+	done
+}
+
 add_kernel_modules
 add_project_modules
 add_tests
 add_tool
 add_provider
+add_overlays
 mkdir -p -- "$(dirname -- "$out")"
 (cd -- "$stage" && find . -mindepth 1 -print0 | cpio --null -o -H newc -R 0:0 --quiet) >"$out.new"
 mv -- "$out.new" "$out"

@@ -22,13 +22,19 @@
 
 const char *who = "client";
 
+void fail_because(const char *call, const char *reason, const char *remedy)
+{
+	fprintf(stderr, "%s: %s: %s; %s\n", who, call, reason, remedy);
+	exit(1);
+}
+
 void fail(const char *call, int error, const char *remedy)
 {
 	const char *name = strerrorname_np(error);
+	char reason[128];
 
-	fprintf(stderr, "%s: %s: %s (%s); %s\n", who, call, strerror(error),
-		name ? name : "no errno", remedy);
-	exit(1);
+	snprintf(reason, sizeof(reason), "%s (%s)", strerror(error), name ? name : "?");
+	fail_because(call, reason, remedy);
 }
 
 static int create_udmabuf(size_t size)

@@ -53,6 +53,10 @@ extern const char *who;
 /* Ends the program: the call, its errno (not negative), and what mends it. */
 noreturn void fail(const char *call, int error, const char *remedy);
 
+/* The same for a library that has words of its own for what went wrong. */
+noreturn void fail_because(const char *call, const char *reason,
+			   const char *remedy);
+
 /* One line of what was done. */
 #define say(format, ...) (printf("%s: " format "\n", who, ##__VA_ARGS__), fflush(stdout))
 

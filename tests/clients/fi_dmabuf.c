@@ -4,11 +4,10 @@
  *
  *	fi_dmabuf server|client ADDRESS PORT udmabuf|vram [MOVES]
  *
- * Provider verbs, endpoints FI_EP_MSG. Each side registers its own dma-buf
- * with FI_MR_DMABUF; the client writes to and reads from the server's, and
- * both send a message. All of it in rounds, with other data each time. MOVES
- * is how often a second the buffer moves meanwhile. Ends with 0 only if every
- * byte is as it must be.
+ * Provider verbs, endpoints FI_EP_MSG. Each side registers its own dma-buf with
+ * FI_MR_DMABUF; the client writes to and reads from the server's, and both send
+ * a message, in rounds with other data each time. MOVES is how often a second
+ * the buffer moves meanwhile. Ends with 0 only if every byte is as it must be.
  */
 
 #include <errno.h>
@@ -280,16 +279,9 @@ int main(int argc, char **argv)
 	s.info = find(argv[2], argv[3], serves ? FI_SOURCE : 0);
 	open_fabric(&s);
 	buffer_create(&s.buffer, argv[4], moves);
-	if (serves)
-		listen_and_accept(&s);
-	else
-		connect_to_server(&s);
-	for (round = 0; round < ROUNDS; round++) {
-		if (serves)
-			server_round(&s, round);
-		else
-			client_round(&s, round);
-	}
+	(serves ? listen_and_accept : connect_to_server)(&s);
+	for (round = 0; round < ROUNDS; round++)
+		(serves ? server_round : client_round)(&s, round);
 	if (serves)
 		await_event(&s, "end of the connection", FI_SHUTDOWN, &event);
 	else

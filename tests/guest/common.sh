@@ -66,3 +66,12 @@ same() {
 	echo "expected '$1', found '$2'"
 	return 1
 }
+
+# Runs one of the tests here. It prints one KTAP block; what it says beside it goes to the job's output.
+run_test() {
+	name=$1
+	shift
+	echo "--- $name"
+	"./$name" "$@" >"/share/ktap/$name.ktap"
+	echo "--- $name ended with $?"
+}
