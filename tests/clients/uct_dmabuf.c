@@ -171,11 +171,8 @@ static void completed(uct_completion_t *self)
 	(void)self;
 }
 
-/* A put or a get. */
-typedef __typeof__(uct_ep_put_zcopy) *zcopy;
-
-/* Transfers one area and waits until the other side has acknowledged it. */
-static void transfer(struct side_state *s, const char *what, zcopy start, enum area area)
+/* Puts or gets one area and waits until the other side has acknowledged it. */
+static void transfer(struct side_state *s, bool puts, enum area area)
 {
 	uct_iov_t iov = {
 		.buffer = buffer_area(&s->buffer, area),
@@ -189,7 +186,8 @@ static void transfer(struct side_state *s, const char *what, zcopy start, enum a
 	ucs_status_t status;
 
 	do {
-		status = start(s->ep, &iov, 1, address, s->rkey.rkey, &completion);
+		status = (puts ? uct_ep_put_zcopy : uct_ep_get_zcopy)(s->ep, &iov, 1, address,
+								      s->rkey.rkey, &completion);
 		uct_worker_progress(s->worker);
 	} while (status == UCS_ERR_NO_RESOURCE && time(NULL) < end);
 	if (status == UCS_INPROGRESS) {
@@ -197,15 +195,15 @@ static void transfer(struct side_state *s, const char *what, zcopy start, enum a
 			uct_worker_progress(s->worker);
 		status = completion.count ? UCS_ERR_TIMED_OUT : completion.status;
 	}
-	check(what, status, "see the kernel's log, and what the other side says");
+	check(puts ? "put" : "get", status, "see the kernel's log, and what the other side says");
 }
 
 static void client_round(struct side_state *s, unsigned int round)
 {
 	buffer_fill(&s->buffer, CLIENT, PUT_INTO, round);
-	transfer(s, "put", uct_ep_put_zcopy, PUT_INTO);
+	transfer(s, true, PUT_INTO);
 	say("put, round %u: %d bytes", round, AREA_SIZE);
-	transfer(s, "get", uct_ep_get_zcopy, GOT_FROM);
+	transfer(s, false, GOT_FROM);
 	buffer_verify(&s->buffer, "get", SERVER, GOT_FROM, round);
 	line_meet(s->line);
 	line_meet(s->line);
