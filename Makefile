@@ -25,7 +25,7 @@ help:
 	@echo '  guest            the guest root and the rxe provider, in the cache; prints them'
 	@echo
 	@echo 'For a kernel of your own (7.3 with patches/7.3, built with clang and Rust):'
-	@echo '  all              the modules, in build/modules'
+	@echo '  all              the modules, in build/modules, and what can be preloaded, in build/lib'
 	@echo '  modules_install  the same, into /lib/modules; INSTALL_MOD_PATH= is a prefix'
 	@echo
 	@echo '  clean            removes build/'
@@ -34,9 +34,12 @@ help:
 	@echo 'Settings: KDIR= a built kernel tree, KERNEL_SRC= a kernel source (tree or tarball),'
 	@echo '  LLVM= RUSTC= BINDGEN= RUST_LIB_SRC= the toolchain, ACCEL=kvm|tcg for QEMU.'
 
-.PHONY: all modules modules_install
-all modules:
+.PHONY: all modules modules_install preloads
+all: modules preloads
+modules:
 	@scripts/modules.sh build
+preloads:
+	@$(MAKE) --no-print-directory -C tools/preload O='$(CURDIR)/build/lib'
 modules_install:
 	@scripts/modules.sh install
 

@@ -70,6 +70,11 @@ build_tool() {
 	install -D -m 755 -- "$build/cargo/rdmabuf/release/rdmabuf" "$build/bin/rdmabuf"
 }
 
+build_preloads() {
+	run_logged 'building the preloads' "$build/log/preloads.log" \
+		make -C "$project/tools/preload" --no-print-directory "O=$build/lib"
+}
+
 # pack FILE [OPTION ...]: the initramfs that goes behind GUEST_ROOT.
 pack() {
 	local out=$1

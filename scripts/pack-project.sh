@@ -10,7 +10,7 @@
 #   --modules NAME=FOLDER  the .ko files in FOLDER go to /project/NAME
 #   --over FOLDER          all that is in FOLDER goes to the same place below /
 #
-# In the guest: /init, /project/tests (tests/guest), /project/bin/rdmabuf if it is built, the rest as above.
+# In the guest: /init, /project/tests (tests/guest), /project/bin/rdmabuf and the preloads in /project/lib if they are built, the rest as above.
 
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -74,6 +74,14 @@ add_tool() {
 	[[ ! -x $tool ]] || install -D -m 755 -- "$tool" "$stage/project/bin/rdmabuf"
 }
 
+# init names the folder in LD_LIBRARY_PATH.
+add_preloads() {
+	local library
+	for library in "$project"/build/lib/librdmabuf-*.so; do
+		[[ ! -r $library ]] || install -D -m 755 -t "$stage/project/lib" -- "$library"
+	done
+}
+
 # libibverbs finds a provider by its folder and name.
 add_provider() {
 	[[ $provider ]] || return 0
@@ -91,6 +99,7 @@ add_kernel_modules
 add_project_modules
 add_tests
 add_tool
+add_preloads
 add_provider
 add_overlays
 mkdir -p -- "$(dirname -- "$out")"
