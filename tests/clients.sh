@@ -32,6 +32,7 @@ compile_clients() {
 
 build_everything() {
 	build_modules
+	build_preloads
 	mkdir -p -- "$build/guest" "$over/project/bin"
 	run_logged 'building the clients' "$build/log/clients.log" compile_clients
 	"$project/scripts/selftests.sh" "$over/project/selftests"
@@ -47,7 +48,7 @@ provision
 CLIENTS=${CLIENTS:-$("$project/scripts/clients.sh")}
 build_everything
 result=$("$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$GUEST_ROOT" --initrd "$build/guest/clients.cpio" \
-	--run-dir "$run" --memory 3584 --job clients_suite --job-timeout 900) || true
+	--run-dir "$run" --memory 3584 --job clients_suite --job-timeout 1500) || true
 has_run=1
 python3 -B "$project/tests/collect.py" --kdir "$KDIR" --expected "$project/tests/expected-clients.list" \
 	--ktap "$run/share/ktap" --console "$run/console.log" --guest-result "$result" "$@"
