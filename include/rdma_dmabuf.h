@@ -21,6 +21,12 @@
  *   After an unmap the device fails, and rdma_dmabuf_map() has the region
  *   mapped again.
  *
+ * What becomes of a region whose dma-buf wants to move is its &enum
+ * ib_dmabuf_mode. Dynamic is for devices that can fault, or stop and go on;
+ * revocable for those that can invalidate a key but not fault; pinned for all
+ * others, and exporters may refuse it. An exporter that moves the dma-buf while
+ * it pins or maps it for the region does not revoke it.
+ *
  * Locks: every function may sleep, and none may be called with the dma_resv
  * of any dma-buf held (Documentation/driver-api/dma-buf.rst, "locking
  * convention"), except rdma_dmabuf_access_end(), which takes none.
@@ -34,25 +40,6 @@
 #include <rdma/ib_dmabuf_importer.h>
 
 struct rdma_dmabuf_region;
-
-/**
- * enum rdma_dmabuf_mode - what becomes of a region whose dma-buf wants to move
- * @RDMA_DMABUF_DYNAMIC: it is unmapped, and mapped again when it is needed. For
- *	devices that can fault, or stop and go on.
- * @RDMA_DMABUF_PINNED: the dma-buf is pinned (dma_buf_pin()) for the life of
- *	the region, and its exporter cannot call back. Exporters may refuse that.
- * @RDMA_DMABUF_REVOCABLE: the dma-buf is pinned, and when its exporter calls
- *	back all the same, the region is unmapped and lost for ever. For devices
- *	that can invalidate a key but not fault.
- *
- * An exporter that moves the dma-buf while it pins or maps it for the region
- * does not revoke it.
- */
-enum rdma_dmabuf_mode {
-	RDMA_DMABUF_DYNAMIC,
-	RDMA_DMABUF_PINNED,
-	RDMA_DMABUF_REVOCABLE,
-};
 
 /**
  * struct rdma_dmabuf_driver_ops - what a device does when memory comes and goes
@@ -125,7 +112,7 @@ rdma_dmabuf_get(const struct ib_dmabuf_region_attr *attr);
  */
 struct rdma_dmabuf_region *
 rdma_dmabuf_get_with_ops(const struct ib_dmabuf_region_attr *attr,
-			 enum rdma_dmabuf_mode mode,
+			 enum ib_dmabuf_mode mode,
 			 const struct rdma_dmabuf_driver_ops *ops, void *priv);
 
 /**
@@ -204,5 +191,16 @@ int rdma_dmabuf_access_begin(struct rdma_dmabuf_region *region, u64 iova,
  * Context: The task that began the access.
  */
 void rdma_dmabuf_access_end(struct rdma_dmabuf_region *region);
+
+/**
+ * rdma_dmabuf_query() - what a region is like
+ * @region: the region
+ * @info: filled
+ *
+ * Context: Any but NMI. Takes no lock, so what it tells belongs together only
+ * as long as nothing changes.
+ */
+void rdma_dmabuf_query(struct rdma_dmabuf_region *region,
+		       struct ib_dmabuf_region_info *info);
 
 #endif /* _RDMA_DMABUF_H */

@@ -53,13 +53,22 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The mode that `enum rdma_dmabuf_mode` has a number for.
-    pub(crate) fn from_c(number: bindings::rdma_dmabuf_mode) -> Option<Self> {
+    /// The mode that `enum ib_dmabuf_mode` has a number for.
+    pub(crate) fn from_c(number: bindings::ib_dmabuf_mode) -> Option<Self> {
         match number {
-            bindings::rdma_dmabuf_mode_RDMA_DMABUF_DYNAMIC => Some(Self::Dynamic),
-            bindings::rdma_dmabuf_mode_RDMA_DMABUF_PINNED => Some(Self::Pinned),
-            bindings::rdma_dmabuf_mode_RDMA_DMABUF_REVOCABLE => Some(Self::Revocable),
+            bindings::ib_dmabuf_mode_IB_DMABUF_DYNAMIC => Some(Self::Dynamic),
+            bindings::ib_dmabuf_mode_IB_DMABUF_PINNED => Some(Self::Pinned),
+            bindings::ib_dmabuf_mode_IB_DMABUF_REVOCABLE => Some(Self::Revocable),
             _ => None,
+        }
+    }
+
+    /// The number of the mode in `enum ib_dmabuf_mode`.
+    pub(crate) fn to_c(self) -> bindings::ib_dmabuf_mode {
+        match self {
+            Self::Dynamic => bindings::ib_dmabuf_mode_IB_DMABUF_DYNAMIC,
+            Self::Pinned => bindings::ib_dmabuf_mode_IB_DMABUF_PINNED,
+            Self::Revocable => bindings::ib_dmabuf_mode_IB_DMABUF_REVOCABLE,
         }
     }
 

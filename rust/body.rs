@@ -24,6 +24,7 @@ use crate::{
         Mode, //
     },
     block_list::Blocks,
+    c_driver::DriverStats,
     device::DmaDevice,
     driver::Driver,
     gate::Gate,
@@ -54,6 +55,8 @@ pub(crate) struct Request {
     pub(crate) is_writable: bool,
     /// What becomes of the region when the exporter wants to move the buffer.
     pub(crate) mode: Mode,
+    /// Where the driver counts.
+    pub(crate) stats: DriverStats,
 }
 
 /// Where a region stands; changes only under the reservation lock.

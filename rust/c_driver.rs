@@ -6,16 +6,25 @@
 
 use crate::{
     bindings::{
+        atomic64_t,
+        ib_dmabuf_stats,
         ib_dmabuf_view,
         rdma_dmabuf_driver_ops, //
     },
     block_list::Blocks,
     driver::Driver, //
 };
-use core::ffi::c_void;
+use core::{
+    ffi::c_void,
+    ptr::NonNull, //
+};
 use kernel::{
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
 };
 
 /// What C code sees of `blocks`, as long as those live.
@@ -90,5 +99,56 @@ impl Driver for CDriver {
             // SAFETY: By the type invariants.
             unsafe { revoked(self.private) };
         }
+    }
+}
+
+/// Where a driver wants to have counted what happens to a region; nowhere by default.
+///
+/// # Invariants
+///
+/// The pointer, if there is one, is valid for atomic accesses until the region is put.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DriverStats(Option<NonNull<ib_dmabuf_stats>>);
+
+// SAFETY: The numbers are atomics, which have no tie to a task.
+unsafe impl Send for DriverStats {}
+
+// SAFETY: As above.
+unsafe impl Sync for DriverStats {}
+
+impl DriverStats {
+    /// # Safety
+    ///
+    /// `stats` is null or valid for atomic accesses until the region is put that counts there.
+    pub(crate) unsafe fn from_raw(stats: *mut ib_dmabuf_stats) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(NonNull::new(stats))
+    }
+
+    fn add_one(&self, number: impl FnOnce(*mut ib_dmabuf_stats) -> *mut atomic64_t) {
+        if let Some(stats) = self.0 {
+            // SAFETY: By the type invariants; an `atomic64_t` is its counter.
+            let number = unsafe { Atomic::<i64>::from_ptr(number(stats.as_ptr()).cast()) };
+
+            number.add(1, Relaxed);
+        }
+    }
+
+    /// An exporter has called back.
+    pub(crate) fn invalidated(&self) {
+        // SAFETY: By the type invariants, the pointer is valid.
+        self.add_one(|stats| unsafe { &raw mut (*stats).invalidations });
+    }
+
+    /// An access has had the memory mapped again.
+    pub(crate) fn remapped(&self) {
+        // SAFETY: As above.
+        self.add_one(|stats| unsafe { &raw mut (*stats).remaps });
+    }
+
+    /// An access was refused.
+    pub(crate) fn refused(&self) {
+        // SAFETY: As above.
+        self.add_one(|stats| unsafe { &raw mut (*stats).refusals });
     }
 }

@@ -15,6 +15,7 @@ EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_shutdown, "RDMA_DMABUF");
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_put, "RDMA_DMABUF");
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_access_begin, "RDMA_DMABUF");
 EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_access_end, "RDMA_DMABUF");
+EXPORT_SYMBOL_NS_GPL(rdma_dmabuf_query, "RDMA_DMABUF");
 
 /* module! has no key for it. */
 MODULE_VERSION("0.1.0");

@@ -9,20 +9,23 @@ use crate::{
     attachment::Mode,
     bindings::{
         self,
+        ib_dmabuf_mode,
         ib_dmabuf_region_attr,
+        ib_dmabuf_region_info,
         ib_dmabuf_view,
         rdma_dmabuf_driver_ops,
-        rdma_dmabuf_mode,
         rdma_dmabuf_region, //
     },
     body::Request,
     c_driver::{
         to_c,
-        CDriver, //
+        CDriver,
+        DriverStats, //
     },
     device::DmaDevice,
     dma_buf::DmaBuf,
     importer::Importer,
+    record::Standing,
     region,
     window::Window, //
 };
@@ -103,7 +106,8 @@ const WRITES: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
 ///
 /// # Safety
 ///
-/// `attr.dma_device` is null or a valid device, with a reference held during the call.
+/// `attr.dma_device` is null or a valid device, with a reference held during the call; `attr.stats`
+/// is null or valid for atomic accesses until the region is put.
 unsafe fn make(
     importer: &Arc<Importer>,
     attr: &ib_dmabuf_region_attr,
@@ -124,6 +128,8 @@ unsafe fn make(
         device,
         is_writable: attr.access as u32 & WRITES != 0,
         mode,
+        // SAFETY: By the safety requirements.
+        stats: unsafe { DriverStats::from_raw(attr.stats) },
     };
 
     Ok(KBox::new(
@@ -154,7 +160,8 @@ pub(crate) unsafe fn get(
 
 /// # Safety
 ///
-/// `attr` is valid for reads, and its `dma_device` null or a device kept by the caller.
+/// `attr` is valid for reads, its `dma_device` null or a device kept by the caller, and its `stats`
+/// null or kept by the caller until the region is put.
 #[no_mangle]
 unsafe extern "C" fn rdma_dmabuf_get(
     attr: *const ib_dmabuf_region_attr,
@@ -176,7 +183,7 @@ unsafe extern "C" fn rdma_dmabuf_get(
 #[no_mangle]
 unsafe extern "C" fn rdma_dmabuf_get_with_ops(
     attr: *const ib_dmabuf_region_attr,
-    mode: rdma_dmabuf_mode,
+    mode: ib_dmabuf_mode,
     ops: *const rdma_dmabuf_driver_ops,
     private: *mut c_void,
 ) -> *mut rdma_dmabuf_region {
@@ -314,12 +321,39 @@ unsafe extern "C" fn rdma_dmabuf_access_end(region: *mut rdma_dmabuf_region) {
     unsafe { borrow(region).gate().leave() };
 }
 
+/// # Safety
+///
+/// `region` came from [`rdma_dmabuf_get`] and has not been put; `info` is valid for writes.
+#[no_mangle]
+unsafe extern "C" fn rdma_dmabuf_query(
+    region: *mut rdma_dmabuf_region,
+    info: *mut ib_dmabuf_region_info,
+) {
+    // SAFETY: By the safety requirements.
+    let record = unsafe { borrow(region) }.record();
+    let (nr_blocks, block_size) = record.blocks();
+
+    // SAFETY: By the safety requirements.
+    unsafe {
+        info.write(ib_dmabuf_region_info {
+            nr_blocks,
+            block_size,
+            mode: record.mode().to_c(),
+            state: match record.standing() {
+                Standing::Unmapped => bindings::ib_dmabuf_state_IB_DMABUF_UNMAPPED,
+                Standing::Mapped => bindings::ib_dmabuf_state_IB_DMABUF_MAPPED,
+                Standing::Revoked => bindings::ib_dmabuf_state_IB_DMABUF_REVOKED,
+            },
+        });
+    }
+}
+
 // The header and the functions above must agree.
 const _: unsafe extern "C" fn(*const ib_dmabuf_region_attr) -> *mut rdma_dmabuf_region =
     bindings::rdma_dmabuf_get;
 const _: unsafe extern "C" fn(
     *const ib_dmabuf_region_attr,
-    rdma_dmabuf_mode,
+    ib_dmabuf_mode,
     *const rdma_dmabuf_driver_ops,
     *mut c_void,
 ) -> *mut rdma_dmabuf_region = bindings::rdma_dmabuf_get_with_ops;
@@ -330,6 +364,9 @@ const _: unsafe extern "C" fn(*mut rdma_dmabuf_region) = bindings::rdma_dmabuf_p
 const _: unsafe extern "C" fn(*mut rdma_dmabuf_region, u64, u64, *mut ib_dmabuf_view) -> c_int =
     bindings::rdma_dmabuf_access_begin;
 const _: unsafe extern "C" fn(*mut rdma_dmabuf_region) = bindings::rdma_dmabuf_access_end;
+
+const _: unsafe extern "C" fn(*mut rdma_dmabuf_region, *mut ib_dmabuf_region_info) =
+    bindings::rdma_dmabuf_query;
 
 /// The registry's untyped pointers stand for regions; see the functions without `_op`.
 mod ops {
@@ -379,6 +416,17 @@ mod ops {
         // SAFETY: By the safety requirements.
         unsafe { rdma_dmabuf_access_end(region.cast()) }
     }
+
+    /// # Safety
+    ///
+    /// As [`rdma_dmabuf_query`].
+    pub(super) unsafe extern "C" fn query_op(
+        region: *mut c_void,
+        info: *mut ib_dmabuf_region_info,
+    ) {
+        // SAFETY: By the safety requirements.
+        unsafe { rdma_dmabuf_query(region.cast(), info) }
+    }
 }
 
 /// The importer in service: reachable through the exports and registered for other drivers.
@@ -420,6 +468,7 @@ impl Service {
                 put: Some(ops::put_op),
                 access_begin: Some(ops::access_begin_op),
                 access_end: Some(ops::access_end_op),
+                query: Some(ops::query_op),
             },
             GFP_KERNEL,
         )?;

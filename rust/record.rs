@@ -7,6 +7,7 @@
 use crate::{
     attachment::Mode,
     block_list::Blocks,
+    c_driver::DriverStats,
     dma_buf::DmaBuf,
     trace,
     window::Window, //
@@ -102,6 +103,17 @@ impl Totals {
     }
 }
 
+/// Whether a region has memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not now; the next access asks for it.
+    Unmapped,
+    /// Yes.
+    Mapped,
+    /// Never again.
+    Revoked,
+}
+
 /// What is known of one region, kept apart from it so that a reader needs no lock of the region.
 pub(crate) struct Record {
     id: u64,
@@ -109,6 +121,7 @@ pub(crate) struct Record {
     inode: u64,
     window: Window,
     mode: Mode,
+    driver: DriverStats,
     totals: Arc<Totals>,
     blocks: Counter,
     block_size: Counter,
@@ -127,6 +140,7 @@ impl Record {
         dmabuf: &DmaBuf,
         window: Window,
         mode: Mode,
+        driver: DriverStats,
         totals: Arc<Totals>,
     ) -> Result<Arc<Self>> {
         let exporter = CString::try_from(dmabuf.exporter())?;
@@ -138,6 +152,7 @@ impl Record {
                 inode: dmabuf.inode(),
                 window,
                 mode,
+                driver,
                 totals,
                 blocks: Counter::new(),
                 block_size: Counter::new(),
@@ -182,12 +197,14 @@ impl Record {
     pub(crate) fn invalidated(&self) {
         self.invalidations.add(1);
         self.totals.invalidations.add(1);
+        self.driver.invalidated();
         trace::invalidate(self.id);
     }
 
     pub(crate) fn faulted(&self) {
         self.faults.add(1);
         self.totals.faults.add(1);
+        self.driver.remapped();
         trace::fault(self.id);
     }
 
@@ -206,6 +223,27 @@ impl Record {
     pub(crate) fn refused(&self) {
         self.refused.add(1);
         self.totals.refused.add(1);
+        self.driver.refused();
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// How many blocks are mapped, and the bytes in one, now or at last.
+    pub(crate) fn blocks(&self) -> (u64, u64) {
+        (self.blocks.get(), self.block_size.get())
+    }
+
+    /// Whether there is memory, as of now.
+    pub(crate) fn standing(&self) -> Standing {
+        if self.revocations.get() != 0 {
+            Standing::Revoked
+        } else if self.blocks.get() == 0 {
+            Standing::Unmapped
+        } else {
+            Standing::Mapped
+        }
     }
 
     fn mode_name(&self) -> &'static str {
@@ -217,12 +255,10 @@ impl Record {
     }
 
     fn state_name(&self) -> &'static str {
-        if self.revocations.get() != 0 {
-            "revoked"
-        } else if self.blocks.get() == 0 {
-            "unmapped"
-        } else {
-            "mapped"
+        match self.standing() {
+            Standing::Unmapped => "unmapped",
+            Standing::Mapped => "mapped",
+            Standing::Revoked => "revoked",
         }
     }
 

@@ -71,6 +71,7 @@ impl<D: Driver> Region<D> {
             &dmabuf,
             request.window,
             request.mode,
+            request.stats,
             importer.totals().clone(),
         )?;
         let device = request.device.clone();
@@ -184,6 +185,11 @@ impl<D: Driver> Region<D> {
     /// For an access whose [`Pass`] was turned into a borrow of C.
     pub(crate) fn gate(&self) -> &Gate<Blocks> {
         &self.body().gate
+    }
+
+    /// What is known of the region.
+    pub(crate) fn record(&self) -> &Record {
+        &self.body().record
     }
 
     /// Whether an access is under way.

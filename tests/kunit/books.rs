@@ -19,6 +19,7 @@ mod tests {
             },
             exporter::Exporter,
             nic::Nic,
+            nic_c::Told,
             probe::{
                 Event,
                 Probes, //
@@ -86,6 +87,38 @@ mod tests {
         other.revoke();
         ensure!(nic.totals().revocations.get() == 2);
         drop((one, other));
+        exporter.settle()
+    }
+
+    #[test]
+    fn driver_in_c_is_told_of_counts_and_state() -> Verdict {
+        let nic = Nic::new()?;
+        let exporter = Exporter::new(&[2, 1])?;
+        let mr = nic.register_by_c(&exporter, Wish::all_of(&exporter), Mode::Dynamic)?;
+        let mapped = |invalidations, remaps| Told {
+            invalidations,
+            remaps,
+            refusals: 0,
+            nr_blocks: 3,
+            block_size: P,
+            mode: Mode::Dynamic,
+            is_mapped: true,
+            is_revoked: false,
+        };
+
+        ensure!(mr.told()? == mapped(0, 0));
+        exporter.move_to_new_pages()?;
+        let told = mr.told()?;
+        ensure!(!told.is_mapped && !told.is_revoked);
+        ensure!((told.invalidations, told.nr_blocks) == (1, 0));
+        // An announcement counts where nothing is mapped, too.
+        exporter.invalidate();
+        mr.map()?;
+        ensure!(mr.told()? == mapped(2, 1));
+        mr.revoke();
+        let told = mr.told()?;
+        ensure!(told.is_revoked && !told.is_mapped);
+        drop(mr);
         exporter.settle()
     }
 

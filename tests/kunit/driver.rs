@@ -230,16 +230,14 @@ impl Driver {
     /// Registers what is behind a number that may be a file descriptor.
     pub(crate) fn register_fd(&self, fd: c_int, wish: Wish) -> Result<Mr> {
         let attr = ib_dmabuf_region_attr {
-            dma_device: self
-                .hardware
-                .as_ref()
-                .map_or(null_mut(), |hardware| hardware.device().as_raw()),
+            dma_device: self.device().map_or(null_mut(), DmaDevice::as_raw),
             offset: wish.offset,
             length: wish.length,
             iova: wish.iova,
             block_sizes: wish.block_sizes,
             fd,
             access: wish.rights.to_c(),
+            stats: null_mut(),
         };
 
         // SAFETY: The attributes are valid for reads, and the device is held by `self`.
@@ -482,6 +480,7 @@ pub(crate) fn register_another_importer() -> Result {
         put: None,
         access_begin: None,
         access_end: None,
+        query: None,
     };
 
     // SAFETY: The table is static, and gone from the registry before anybody can be led to it.

@@ -16,7 +16,10 @@ use super::{
     exporter::Exporter,
     fd::Fd,
     hardware::Hardware,
-    nic_c::CRegion,
+    nic_c::{
+        CRegion,
+        Told, //
+    },
     vram::memory::{
         copy_from_phys,
         copy_to_phys, //
@@ -30,6 +33,7 @@ use crate::{
         BlockSize, //
     },
     body::Request,
+    c_driver::DriverStats,
     driver::Driver,
     ffi,
     importer::{
@@ -263,6 +267,7 @@ impl Nic {
             device: self.hardware.device().clone(),
             is_writable: wish.rights.is_writing(),
             mode,
+            stats: DriverStats::default(),
         };
         let region = Region::new(&self.importer, exporter.dma_buf(), request, key.clone())?;
 
@@ -319,6 +324,14 @@ impl NicMr {
         match &self.side {
             Side::Rust(region) => region.revoke(),
             Side::C(region) => region.revoke(),
+        }
+    }
+
+    /// What a driver in C is told of the region. `EOPNOTSUPP` for one that Rust holds.
+    pub(crate) fn told(&self) -> Result<Told> {
+        match &self.side {
+            Side::Rust(_) => Err(EOPNOTSUPP),
+            Side::C(region) => region.told(),
         }
     }
 

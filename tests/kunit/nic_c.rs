@@ -13,16 +13,18 @@ use crate::{
     attachment::Mode,
     bindings::{
         self,
+        atomic64_t,
         ib_dmabuf_region_attr,
+        ib_dmabuf_stats,
         ib_dmabuf_view,
         rdma_dmabuf_driver_ops,
-        rdma_dmabuf_mode,
         rdma_dmabuf_region, //
     },
     device::DmaDevice, //
 };
 use core::{
     ffi::c_void,
+    mem::MaybeUninit,
     ptr::NonNull, //
 };
 use kernel::{
@@ -32,7 +34,14 @@ use kernel::{
     },
     ffi::c_int,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+    types::Opaque, //
 };
 
 static OPS: rdma_dmabuf_driver_ops = rdma_dmabuf_driver_ops {
@@ -86,22 +95,29 @@ unsafe extern "C" fn revoked_callback(private: *mut c_void) {
     unsafe { key(private) }.kill();
 }
 
-pub(super) fn mode_to_c(mode: Mode) -> rdma_dmabuf_mode {
-    match mode {
-        Mode::Dynamic => bindings::rdma_dmabuf_mode_RDMA_DMABUF_DYNAMIC,
-        Mode::Pinned => bindings::rdma_dmabuf_mode_RDMA_DMABUF_PINNED,
-        Mode::Revocable => bindings::rdma_dmabuf_mode_RDMA_DMABUF_REVOCABLE,
-    }
+/// What C is told of a region.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) invalidations: i64,
+    pub(crate) remaps: i64,
+    pub(crate) refusals: i64,
+    pub(crate) nr_blocks: u64,
+    pub(crate) block_size: u64,
+    pub(crate) mode: Mode,
+    pub(crate) is_mapped: bool,
+    pub(crate) is_revoked: bool,
 }
 
 /// A region held by C.
 ///
 /// # Invariants
 ///
-/// `region` came from `rdma_dmabuf_get_with_ops()` with [`OPS`] and `_key`, and has not been put.
+/// `region` came from `rdma_dmabuf_get_with_ops()` with [`OPS`], `stats` and `_key`, and has not been
+/// put. `stats` is accessed by atomics alone.
 pub(super) struct CRegion {
     region: NonNull<rdma_dmabuf_region>,
-    // Dropped after the region was put.
+    // Both are dropped after the region was put.
+    stats: KBox<Opaque<ib_dmabuf_stats>>,
     _key: Arc<Key>,
 }
 
@@ -119,8 +135,10 @@ impl CRegion {
         mode: Mode,
         key: Arc<Key>,
     ) -> Result<Self> {
+        let stats = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
         let attr = ib_dmabuf_region_attr {
             dma_device: device.as_raw(),
+            stats: stats.get(),
             offset: wish.offset,
             length: wish.length,
             iova: wish.iova,
@@ -130,15 +148,16 @@ impl CRegion {
         };
         let private = core::ptr::from_ref(&*key).cast_mut().cast();
 
-        // SAFETY: The attributes are valid for reads and the device is alive; the key lives until
-        // the region is put.
+        // SAFETY: The attributes are valid for reads and the device is alive; the key and
+        // the numbers live until the region is put.
         let region = from_err_ptr(unsafe {
-            bindings::rdma_dmabuf_get_with_ops(&attr, mode_to_c(mode), &OPS, private)
+            bindings::rdma_dmabuf_get_with_ops(&attr, mode.to_c(), &OPS, private)
         })?;
 
         // INVARIANT: As just made.
         Ok(Self {
             region: NonNull::new(region).ok_or(EINVAL)?,
+            stats,
             _key: key,
         })
     }
@@ -151,6 +170,42 @@ impl CRegion {
     pub(super) fn revoke(&self) {
         // SAFETY: The region is alive by the type invariants.
         unsafe { bindings::rdma_dmabuf_revoke(self.region.as_ptr()) };
+    }
+
+    pub(super) fn told(&self) -> Result<Told> {
+        let mut info = MaybeUninit::uninit();
+
+        // SAFETY: The region is alive by the type invariants, and `info` is filled.
+        let info = unsafe {
+            bindings::rdma_dmabuf_query(self.region.as_ptr(), info.as_mut_ptr());
+            info.assume_init()
+        };
+        let stats = self.stats.get();
+        let count = |number: *mut atomic64_t| {
+            // SAFETY: A number of `stats`, which are alive and accessed by atomics alone.
+            unsafe { Atomic::<i64>::from_ptr(number.cast()) }.load(Relaxed)
+        };
+
+        // SAFETY: `stats` are alive.
+        let [invalidations, remaps, refusals] = unsafe {
+            [
+                &raw mut (*stats).invalidations,
+                &raw mut (*stats).remaps,
+                &raw mut (*stats).refusals,
+            ]
+        }
+        .map(count);
+
+        Ok(Told {
+            invalidations,
+            remaps,
+            refusals,
+            nr_blocks: info.nr_blocks,
+            block_size: info.block_size,
+            mode: Mode::from_c(info.mode).ok_or(EINVAL)?,
+            is_mapped: info.state == bindings::ib_dmabuf_state_IB_DMABUF_MAPPED,
+            is_revoked: info.state == bindings::ib_dmabuf_state_IB_DMABUF_REVOKED,
+        })
     }
 }
 
