@@ -2,7 +2,7 @@
 
 //! Whether the transfers of a round ended as they have to.
 
-use super::plan::{Moment, Round, Transfer};
+use super::plan::{Moment, Round};
 use crate::{plan::Operation, verbs::Status};
 
 /// What is wrong with the ends of a round's transfers, if something is.
@@ -32,44 +32,52 @@ pub(super) fn judge(round: &Round, statuses: &[Status]) -> Result<(), String> {
         ));
     }
     let local = revocation.place == round.requester;
-    let allowed = refusals(&round.transfers[done..], local);
-    if !allowed.contains(failed) {
+    let flushed = statuses[done..]
+        .iter()
+        .take_while(|status| **status == Status::Flushed)
+        .count();
+    let refused = done + flushed;
+    let Some(reason) = statuses.get(refused) else {
+        return Err(format!("no transfer tells why it failed: {statuses:?}"));
+    };
+    let operation = round.transfers[refused].operation;
+    // rxe flushes what is on its way when it cannot read what to send next.
+    if flushed > 0 && !(local && operation != Operation::Read) {
         return Err(format!(
-            "at a revoked buffer the transfers ended with {statuses:?}, {done} must end with {allowed:?}: {round:?}"
+            "transfer {done} was flushed before {refused} failed: {statuses:?}, {round:?}"
         ));
     }
-    match statuses[done + 1..]
+    let allowed = refusal(operation, local);
+    if *reason != allowed {
+        return Err(format!(
+            "at a revoked buffer the transfers ended with {statuses:?}, {refused} must end with {allowed:?}: {round:?}"
+        ));
+    }
+    match statuses[refused + 1..]
         .iter()
         .find(|status| **status != Status::Flushed)
     {
         Some(status) => Err(format!(
-            "after transfer {done} failed, another ended with {status:?}"
+            "after transfer {refused} failed, another ended with {status:?}"
         )),
         None => Ok(()),
     }
 }
 
-/// How the first of these transfers may fail when the requester's own buffer is revoked, or the other one.
-fn refusals(left: &[Transfer], local: bool) -> &'static [Status] {
-    let sends = |transfer: &Transfer| transfer.operation != Operation::Read;
-    if local && left.iter().any(sends) {
-        // rxe flushes its send queue when it cannot read what to send, and forgets the reason. READs
-        // before that are flushed with it, since their answers take longer.
-        return &[Status::LocalProtection, Status::Flushed];
-    }
-    match left.first().map(|transfer| transfer.operation) {
-        _ if local => &[Status::LocalProtection],
-        Some(Operation::Write | Operation::Read) => &[Status::RemoteAccess],
+/// How a transfer fails when the requester's own buffer is revoked, or the other one.
+fn refusal(operation: Operation, local: bool) -> Status {
+    match operation {
+        _ if local => Status::LocalProtection,
+        Operation::Write | Operation::Read => Status::RemoteAccess,
         // Where a SEND goes is the receiver's own choice, so there is no key that is wrong.
-        Some(Operation::SendReceive) => &[Status::RemoteOperation],
-        None => &[],
+        Operation::SendReceive => Status::RemoteOperation,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stress::plan::{Place, Revocation};
+    use crate::stress::plan::{Place, Revocation, Transfer};
     use Operation::{Read, SendReceive, Write};
     use Status::{Flushed, LocalProtection, RemoteAccess, RemoteOperation, Success};
 
@@ -127,23 +135,22 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_forgotten_only_where_something_cannot_be_sent() {
+    fn what_is_on_its_way_is_flushed_only_where_something_cannot_be_sent() {
         for (operations, place, good) in [
-            (&[Write][..], Place::Near, true),
-            (&[SendReceive], Place::Near, true),
-            (&[Read, Write], Place::Near, true),
-            (&[Read], Place::Near, false),
+            (&[Read, Write][..], Place::Near, true),
+            (&[Write, SendReceive], Place::Near, true),
             (&[Read, Read], Place::Near, false),
-            (&[Write], Place::Far, false),
-            (&[SendReceive], Place::Far, false),
+            (&[Read, Write], Place::Far, false),
         ] {
-            let round = round(operations, Some((place, Moment::Before)));
-            let flushed = vec![Flushed; operations.len()];
+            let round = round(operations, Some((place, Moment::Amid)));
+            let reason = refusal(operations[1], place == Place::Near);
             assert_eq!(
-                judge(&round, &flushed).is_ok(),
+                judge(&round, &[Flushed, reason]).is_ok(),
                 good,
                 "{operations:?} {place:?}"
             );
+            assert!(judge(&round, &[Flushed, Flushed]).is_err());
+            assert!(judge(&round, &[Flushed, Success]).is_err());
         }
     }
 
