@@ -40,6 +40,15 @@ build_everything() {
 		--over "$CLIENTS/guest" --over "$over"
 }
 
+# The matrix that the guest has made, and where it is kept.
+show_exporters() {
+	local table=$run/share/exporters.md
+	[[ -r $table ]] || { say "no table of exporters: the guest did not get there"; return 0; }
+	printf '\n%s (%s)\n\n' 'dma-bufs of each exporter, and what RDMA did with them' "$table"
+	cat -- "$table"
+	echo
+}
+
 # A run that cannot be made has failed, and says so in the form that readers look for.
 has_run=''
 trap '[[ $has_run ]] || printf "\nthe tests could not be run, see above\n0 passed, 1 failed\n"' EXIT
@@ -48,7 +57,9 @@ provision
 CLIENTS=${CLIENTS:-$("$project/scripts/clients.sh")}
 build_everything
 result=$("$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$GUEST_ROOT" --initrd "$build/guest/clients.cpio" \
-	--run-dir "$run" --memory 3584 --job clients_suite --job-timeout 1500) || true
+	--run-dir "$run" --memory 3584 --job clients_suite --job-timeout 1500 \
+	--qemu-arg -vga --qemu-arg none --qemu-arg -device --qemu-arg virtio-gpu-pci) || true
 has_run=1
+show_exporters
 python3 -B "$project/tests/collect.py" --kdir "$KDIR" --expected "$project/tests/expected-clients.list" \
 	--ktap "$run/share/ktap" --console "$run/console.log" --guest-result "$result" "$@"

@@ -24,6 +24,8 @@ LIMIT_S = 30
 class Peer:
     """A protection domain with memory of its own, and a way to another's."""
 
+    access = ACCESS
+
     def __init__(self, device: str, size: int) -> None:
         self.context = Context(name=device)
         self.pd = PD(self.context)
@@ -33,19 +35,23 @@ class Peer:
 
     def connect(self) -> None:
         """Anew: a queue pair that has failed once does nothing any more."""
-        init = QPInitAttr(qp_type=enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(max_send_wr=4, max_recv_wr=4))
-        self.pair = [QP(self.pd, init) for _ in range(2)]
+        self.pair = [self.queue_pair() for _ in range(2)]
         index = self._gid_index()
         for qp, other in (self.pair, self.pair[::-1]):
             route = GlobalRoute(dgid=self.context.query_gid(1, index), sgid_index=index)
             attr = QPAttr(port_num=1)
-            attr.qp_access_flags = ACCESS
+            attr.qp_access_flags = self.access
             attr.dest_qp_num = other.qp_num
             attr.path_mtu = enums.IBV_MTU_1024
             attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
             attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 18, 7, 6
             attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
             qp.to_rts(attr)
+
+    def queue_pair(self) -> QP:
+        """A new one, not connected."""
+        init = QPInitAttr(qp_type=enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(max_send_wr=4, max_recv_wr=4))
+        return QP(self.pd, init)
 
     def _gid_index(self) -> int:
         """The one of the device's IPv4 address."""
@@ -76,6 +82,10 @@ class Peer:
         request = SendWR(num_sge=1, sg=[piece], opcode=opcode, send_flags=enums.IBV_SEND_SIGNALED)
         request.set_wr_rdma(region.rkey, offset)
         self.pair[0].post_send(request)
+        return self.status()
+
+    def status(self) -> int:
+        """Of the next completion."""
         end = time.monotonic() + LIMIT_S
         while time.monotonic() < end:
             count, completions = self.cq.poll()
