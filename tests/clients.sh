@@ -59,7 +59,12 @@ build_everything
 result=$("$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$GUEST_ROOT" --initrd "$build/guest/clients.cpio" \
 	--run-dir "$run" --memory 3584 --job clients_suite --job-timeout 1500 \
 	--qemu-arg -vga --qemu-arg none --qemu-arg -device --qemu-arg virtio-gpu-pci) || true
+export KERNEL GUEST_ROOT
+ends=$("$project/tests/twohosts.sh" "$run-twohosts" "$build/guest/clients.cpio") || true
 has_run=1
 show_exporters
 python3 -B "$project/tests/collect.py" --kdir "$KDIR" --expected "$project/tests/expected-clients.list" \
-	--ktap "$run/share/ktap" --console "$run/console.log" --guest-result "$result" "$@"
+	--ktap "$run/share/ktap" --console "$run/console.log" --guest-result "$result" \
+	--ktap "$run-twohosts/home/share/ktap" --guest home "$run-twohosts/home/console.log" "${ends%%, *}" \
+	--guest peer "$run-twohosts/peer/console.log" killed \
+	--guest peer_2 "$run-twohosts/peer-2/console.log" "${ends##*, }" "$@"

@@ -17,6 +17,7 @@ from harness import cargo, expected, ktap, logscan
 from harness.row import FAILED, OK, SKIPPED, Row, failed
 
 GUEST_SUITE = "guest"
+KILLED = "killed"
 
 
 def main(argv: list[str]) -> int:
@@ -74,24 +75,33 @@ def _read_folder(reader: ktap.Parser, folder: Path) -> list[Row]:
 
 def _guest_rows(options: argparse.Namespace) -> list[Row]:
     """How the guest ended, and whether its log is clean."""
-    if options.console is None:
-        return []
-    ended = Row(GUEST_SUITE, "finishes", OK)
-    if options.guest_result != "finished 0":
-        ended = failed(GUEST_SUITE, "finishes", f"{options.guest_result or 'no result'}; see {options.console}")
-    return [ended, _log_row(options.console, logscan.read_patterns(options.patterns))]
+    guests = [(f"{name}_", Path(console), result) for name, console, result in options.guest]
+    if options.console is not None:
+        guests.insert(0, ("", options.console, options.guest_result))
+    patterns = logscan.read_patterns(options.patterns) if guests else None
+    return [row for guest in guests for row in _rows_of(*guest, patterns)]
 
 
-def _log_row(console: Path, patterns: logscan.Patterns) -> Row:
+def _rows_of(name: str, console: Path, result: str, patterns: logscan.Patterns) -> list[Row]:
+    """Of one that is killed only the log is looked at: it cannot finish."""
+    log = _log_row(f"{name}log_is_clean", console, patterns)
+    if result == KILLED:
+        return [log]
+    if result != "finished 0":
+        return [failed(GUEST_SUITE, f"{name}finishes", f"{result or 'no result'}; see {console}"), log]
+    return [Row(GUEST_SUITE, f"{name}finishes", OK), log]
+
+
+def _log_row(case: str, console: Path, patterns: logscan.Patterns) -> Row:
     if not console.is_file():
-        return failed(GUEST_SUITE, "log_is_clean", f"{console} is missing")
+        return failed(GUEST_SUITE, case, f"{console} is missing")
     lines = console.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
-        return failed(GUEST_SUITE, "log_is_clean", f"{console} is empty")
+        return failed(GUEST_SUITE, case, f"{console} is empty")
     wrong = logscan.scan(lines, patterns)
     if wrong:
-        return failed(GUEST_SUITE, "log_is_clean", "\n".join([f"{console}:", *wrong]))
-    return Row(GUEST_SUITE, "log_is_clean", OK)
+        return failed(GUEST_SUITE, case, "\n".join([f"{console}:", *wrong]))
+    return Row(GUEST_SUITE, case, OK)
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
@@ -104,6 +114,9 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--ktap", type=Path, action="append", default=[], metavar="DIR", help="folder of *.ktap files, one block each")
     parser.add_argument("--console", type=Path, help="console log of the guest")
     parser.add_argument("--guest-result", default="", help="how the guest ended, as scripts/qemu.sh says it: `finished 0`")
+    parser.add_argument(
+        "--guest", nargs=3, action="append", default=[], metavar=("NAME", "LOG", "RESULT"), help=f"another one; RESULT may be {KILLED}"
+    )
     parser.add_argument("--cargo", nargs=3, action="append", default=[], metavar=("SUITE", "STATUS", "LOG"))
     parser.add_argument("--failed-step", action="append", default=[], metavar="NAME", help="a step of the run that failed")
     parser.add_argument("--print-names", action="store_true", help="print the names that were reported, to write the list from")
