@@ -82,6 +82,13 @@ class Device:
         self._call(OBJECT_DEVICE, GET_CONTEXT, [])
         self.pd = self._alloc_pd()
 
+    @classmethod
+    def of(cls, fd: int, pd: int) -> Device:
+        """A device that somebody else has opened, and keeps, with one of its protection domains."""
+        device = cls.__new__(cls)
+        device.fd, device.pd = fd, pd
+        return device
+
     def close(self) -> None:
         os.close(self.fd)
 
