@@ -108,8 +108,10 @@ class Device:
         ]
         return Mr(self._call(OBJECT_MR, REG_DMABUF_MR, attrs), *keys)
 
-    def reg_mr(self, fd: int, offset: int | None, length: int, iova: int, access: int, addr: int | None = None) -> Mr:
-        """UVERBS_METHOD_REG_MR with an fd; offset None leaves FD_OFFSET out, addr adds ADDR."""
+    def reg_mr(
+        self, fd: int, offset: int | None, length: int, iova: int, access: int, addr: int | None = None, dmah: int | None = None
+    ) -> Mr:
+        """UVERBS_METHOD_REG_MR with an fd; offset None leaves FD_OFFSET out, addr adds ADDR, dmah adds DMA_HANDLE."""
         keys = (ctypes.c_uint32 * 2)()
         attrs = [
             _object(0, 0),
@@ -125,6 +127,8 @@ class Device:
             attrs.append(_u64(4, addr))
         if offset is not None:
             attrs.append(_u64(8, offset))
+        if dmah is not None:
+            attrs.append(_object(2, dmah))
         return Mr(self._call(OBJECT_MR, REG_MR, attrs), *keys)
 
     def dereg_mr(self, mr: Mr) -> None:
