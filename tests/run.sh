@@ -24,7 +24,7 @@ build_everything() {
 # KUnit, life cycle, the demo, bad input, the exporter: one guest for all. Its verdict goes to $run/guest-result.
 guest_tests() {
 	"$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$GUEST_ROOT" --initrd "$build/guest/test.cpio" \
-		--run-dir "$run/guest" --job suite --job-timeout 400 >"$run/guest-result"
+		--run-dir "$run/guest" --memory 3072 --job suite --job-timeout 1200 >"$run/guest-result"
 }
 
 host_tests() {

@@ -67,9 +67,12 @@ class Endpoint:
         attr.path_mtu = {256: enums.IBV_MTU_256, 1024: enums.IBV_MTU_1024}[mtu]
         attr.max_rd_atomic = attr.max_dest_rd_atomic = 4
         attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 14, tries, 7
-        route = GlobalRoute(dgid=GID(gid(address)), sgid_index=self.gid_index)
-        attr.ah_attr = AHAttr(gr=route, is_global=1, port_num=1)
+        attr.ah_attr = self.path(address)
         return attr
+
+    def path(self, address: str) -> AHAttr:
+        route = GlobalRoute(dgid=GID(gid(address)), sgid_index=self.gid_index)
+        return AHAttr(gr=route, is_global=1, port_num=1)
 
     def register(self, fd: int, length: int, iova: int = 0, access: int = ALL) -> uverbs.Mr:
         return self.verbs.reg_dmabuf_mr(fd, 0, length, iova, access)
