@@ -7,7 +7,6 @@
 #   FOLDER/rdma, FOLDER/kselftest   the scripts for rxe, and what they source
 #   FOLDER/udmabuf                  the program for udmabuf
 #   FOLDER/stock/rdma_rxe.ko        rxe as it is without patches/7.3, for the same kernel
-#   FOLDER/tun.ko                   what rxe's selftests make network devices with, if the kernel lacks it
 
 set -euo pipefail
 # shellcheck source=guest-lib.sh
@@ -43,28 +42,17 @@ unpatched_rxe() {
 	done
 }
 
-# external FOLDER [VARIABLE=VALUE ...]: the module whose Makefile is there.
+# The module whose Makefile is in that folder.
 external() {
-	local folder=$1
-	shift
 	(
 		lock "build-against-$(short_hash <<<"$KDIR")"
 		make -C "$KDIR" --no-print-directory -j"$(nproc)" "LLVM=$LLVM" "RUSTC=$RUSTC" "HOSTRUSTC=$HOSTRUSTC" \
-			"BINDGEN=$BINDGEN" "M=$folder" "$@" modules
+			"BINDGEN=$BINDGEN" "M=$1" modules
 	)
 }
 
 build_rxe() {
 	unpatched_rxe && external "$work/tree/$rxe" && install -D -m 644 -- "$work/tree/$rxe/rdma_rxe.ko" "$out/stock/rdma_rxe.ko"
-}
-
-build_tun() {
-	! grep -q '^CONFIG_TUN=' "$KDIR/.config" || return 0
-	rm -rf -- "${work:?}/tun"
-	mkdir -p -- "$work/tun"
-	cp -- "$KDIR"/drivers/net/{tun.c,tun_vnet.h} "$work/tun/"
-	echo 'obj-m := tun.o' >"$work/tun/Makefile"
-	external "$work/tun" KCFLAGS=-DCONFIG_TUN_MODULE && install -D -m 644 -- "$work/tun/tun.ko" "$out/tun.ko"
 }
 
 copy_scripts() {
@@ -78,7 +66,7 @@ build_udmabuf() {
 	gcc -O2 -I "$KDIR/$selftests" -I "$KDIR/usr/include" -o "$out/udmabuf" "$KDIR/$selftests/drivers/dma-buf/udmabuf.c"
 }
 
-build_all() { copy_scripts && build_udmabuf && build_tun && build_rxe; }
+build_all() { copy_scripts && build_udmabuf && build_rxe; }
 
 (($# == 1)) || die "usage: selftests.sh FOLDER"
 [[ ${KDIR:-} && ${LLVM:-} ]] || provision_kernel
