@@ -11,7 +11,8 @@ import fcntl
 import mmap
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,23 +151,32 @@ SOURCES = [
 
 
 class View:
-    """What the CPU sees of a dma-buf, by its exporter's mmap."""
+    """What the CPU sees of a dma-buf, by its exporter's mmap.
 
-    def __init__(self, fd: int, size: int) -> None:
-        self.fd, self.size = os.dup(fd), size
+    Without brackets it tells the exporter nothing of its accesses, which a udmabuf does not need. With them the DMA API's
+    debugging warns of its own mapping where more than 64 KiB lie together.
+    """
+
+    def __init__(self, fd: int, size: int, has_brackets: bool = True) -> None:
+        self.fd, self.size, self.has_brackets = os.dup(fd), size, has_brackets
         self.memory = mmap.mmap(self.fd, size)
 
     def read(self, offset: int, length: int) -> bytes:
-        uverbs.sync(self.fd, uverbs.SYNC_START)
-        try:
+        with self._access():
             return self.memory[offset : offset + length]
-        finally:
-            uverbs.sync(self.fd, uverbs.SYNC_END)
 
     def write(self, offset: int, data: bytes) -> None:
+        with self._access():
+            self.memory[offset : offset + len(data)] = data
+
+    @contextmanager
+    def _access(self) -> Iterator[None]:
+        if not self.has_brackets:
+            yield
+            return
         uverbs.sync(self.fd, uverbs.SYNC_START)
         try:
-            self.memory[offset : offset + len(data)] = data
+            yield
         finally:
             uverbs.sync(self.fd, uverbs.SYNC_END)
 
