@@ -14,7 +14,8 @@ help:
 	@echo 'As root or with sudo, on Debian 12 or 13; each does all of its own set-up:'
 	@echo '  demo             a file goes from dma-buf to dma-buf by RDMA, in a guest'
 	@echo '  test             every test; the last line is "N passed, N failed"'
-	@echo '  test-clients     programs of others on dma-buf MRs: libfabric, UCX, the kernel'"'"'s selftests'
+	@echo '  test-clients     programs of others on dma-buf MRs: rdma-core'"'"'s tests, perftest, libfabric, UCX;'
+	@echo '                   LONG=1 with what takes an hour or 8 GiB'
 	@echo '  kunit            the KUnit suites of the importer alone'
 	@echo '  mutants          breaks the importer line by line, and names the KUnit case that notices;'
 	@echo '                   ONLY= is a regular expression of names or files'
@@ -49,7 +50,7 @@ demo:
 test:
 	@tests/run.sh $(if $(FAILED_STEP),--failed-step '$(FAILED_STEP)')
 test-clients:
-	@tests/clients.sh
+	@tests/clients.sh $(if $(LONG),--long)
 kunit:
 	@tests/kunit.sh
 mutants:

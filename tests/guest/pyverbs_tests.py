@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """rdma-core's tests as they are, in the folder `tests`, with a fault of pyverbs 56.1 out of their way.
 
+Takes the arguments of their run_tests.py. With `--each FOLDER SECONDS` before those, each module runs in a process of
+its own, for at most that time, and what it says goes to a file of its name: pyverbs does not survive all of them in one.
+
 Its DmaBufMR registers the MR of a DmaBuf and then calls add_ref(), a method that Python code does not see
 (pyverbs/dmabuf.pyx: cdef), so it always ends with an AttributeError. The buffers here have that method.
 """
@@ -9,8 +12,11 @@ Its DmaBufMR registers the MR of a DmaBuf and then calls add_ref(), a method tha
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
+import signal
 import sys
+from pathlib import Path
 
 import pyverbs.mr
 from pyverbs.dmabuf import DmaBuf
@@ -39,4 +45,23 @@ importlib.import_module("tests")
 for name, module in list(sys.modules.items()):
     if name.startswith("tests.") and hasattr(module, "DmaBufMR"):
         module.DmaBufMR = DmaBufMR
-runpy.run_path("tests/run_tests.py", run_name="__main__")
+
+
+def each(folder: Path, seconds: int, arguments: list[str]) -> None:
+    for module in sorted(path.stem for path in Path("tests").glob("test_*.py")):
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(seconds)
+            output = os.open(folder / module, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for stream in (1, 2):
+                os.dup2(output, stream)
+            sys.argv[1:] = [*arguments, "-v", "-k", f"tests.{module}."]
+            runpy.run_path("tests/run_tests.py", run_name="__main__")
+            sys.exit()
+        os.waitpid(pid, 0)
+
+
+if sys.argv[1:2] == ["--each"]:
+    each(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+else:
+    runpy.run_path("tests/run_tests.py", run_name="__main__")
