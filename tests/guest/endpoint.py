@@ -103,6 +103,11 @@ class Endpoint:
         count, completions = self.cq.poll()
         return completions[0] if count else None
 
+    def drain(self) -> None:
+        """What has come is of no interest."""
+        while self.completed():
+            pass
+
     def completion(self) -> WC:
         """The next one, which has to come."""
         end = time.monotonic() + LIMIT_S

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import time
+import traceback
 from collections.abc import Callable
 
 LIMIT_S = 20
@@ -41,3 +43,17 @@ def same(found: object, wanted: object) -> None:
     """They must be equal."""
     if found != wanted:
         raise AssertionError(f"found {found}, expected {wanted}")
+
+
+def in_child(work: Callable[[], int]) -> int:
+    """The status of a process that is forked for that, which ends whatever happens in it."""
+    pid = os.fork()
+    if pid == 0:
+        status = 255
+        try:
+            status = work()
+        except Exception:  # said now, since nothing is left of the process to say it
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -175,6 +175,11 @@ def _uverbs_node(name: str) -> Path:
     return Path("/dev/infiniband") / nodes[0].name
 
 
+def udmabuf_request(memory: int, size: int) -> bytearray:
+    """The argument of UDMABUF_CREATE; the dma-buf is closed on exec."""
+    return bytearray(struct.pack("=IIQQ", memory, 1, 0, size))
+
+
 def udmabuf(size: int) -> int:
     """A dma-buf over a sealed memfd of that many bytes (a multiple of the page size)."""
     memory = os.memfd_create("rdma_dmabuf-test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -182,7 +187,7 @@ def udmabuf(size: int) -> int:
         os.ftruncate(memory, size)
         fcntl.fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK)
         with open("/dev/udmabuf", "rb") as device:
-            return fcntl.ioctl(device, UDMABUF_CREATE, bytearray(struct.pack("=IIQQ", memory, 1, 0, size)))
+            return fcntl.ioctl(device, UDMABUF_CREATE, udmabuf_request(memory, size))
     finally:
         os.close(memory)
 
