@@ -29,6 +29,17 @@ def gid(address: str) -> str:
     return f"0000:0000:0000:0000:0000:ffff:{one:02x}{two:02x}:{three:02x}{four:02x}"
 
 
+def completion_of(cq: CQ, limit_s: float = LIMIT_S) -> WC:
+    """The next one, which has to come."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        count, completions = cq.poll()
+        if count:
+            return completions[0]
+        time.sleep(0.001)
+    raise AssertionError("no completion")
+
+
 class Endpoint:
     """Regions are made by the ioctl itself, since pyverbs leaves no choice of the iova."""
 
@@ -110,10 +121,4 @@ class Endpoint:
 
     def completion(self) -> WC:
         """The next one, which has to come."""
-        end = time.monotonic() + LIMIT_S
-        while time.monotonic() < end:
-            found = self.completed()
-            if found:
-                return found
-            time.sleep(0.001)
-        raise AssertionError("no completion")
+        return completion_of(self.cq)

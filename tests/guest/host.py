@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
-import time
 
 import kernel
 import vram
+from endpoint import completion_of
 from expect import shell
 from pyverbs import enums
 from pyverbs.addr import GID, AHAttr, GlobalRoute
@@ -174,13 +174,7 @@ class Host:
 
     def status(self) -> int:
         """Of the next completion."""
-        end = time.monotonic() + LIMIT_S
-        while time.monotonic() < end:
-            count, completions = self.cq.poll()
-            if count:
-                return completions[0].status
-            time.sleep(0.0005)
-        raise AssertionError("no completion")
+        return completion_of(self.cq, LIMIT_S).status
 
     def _request(self, opcode: int, offset: int, length: int) -> SendWR:
         piece = SGE(offset, length, self.mr.lkey)

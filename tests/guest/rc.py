@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import time
-
+from endpoint import completion_of
 from pyverbs import enums
 from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ
@@ -18,7 +17,6 @@ ACCESS = enums.IBV_ACCESS_LOCAL_WRITE | enums.IBV_ACCESS_REMOTE_READ | enums.IBV
 OK = enums.IBV_WC_SUCCESS
 REMOTE_ACCESS_ERROR = enums.IBV_WC_REM_ACCESS_ERR
 ADDRESS = "192.0.2.1"
-LIMIT_S = 30
 
 
 class Peer:
@@ -86,13 +84,7 @@ class Peer:
 
     def status(self) -> int:
         """Of the next completion."""
-        end = time.monotonic() + LIMIT_S
-        while time.monotonic() < end:
-            count, completions = self.cq.poll()
-            if count:
-                return completions[0].status
-            time.sleep(0.001)
-        raise AssertionError("no completion")
+        return completion_of(self.cq).status
 
     def close(self) -> None:
         for qp in self.pair:

@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -188,7 +189,7 @@ def g1_ten_minutes_of_moves_and_revocations(_: Local, __: Control) -> None:
     words = ["rdmabuf", "stress", "--exporter", "vram", "--moves", "--revokes", "--duration", "10m", "--format", "json"]
     before = kernel.counters()
     run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=900)
-    print(run.stdout, run.stderr)
+    print(run.stdout, run.stderr, file=sys.stderr)
     same((run.returncode, json.loads(run.stdout or "{}").get("faults")), (0, []))
     report, after = json.loads(run.stdout), kernel.counters()
     same((report["ok"], report["stopped_by"], report["registered"]), (True, None, report["deregistered"]))
