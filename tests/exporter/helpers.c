@@ -212,9 +212,19 @@ int vram_exporter_helper_set_up_vma(struct vm_area_struct *vma,
 	return 0;
 }
 
+/*
+ * The last reference on the file takes the inode along before the exporter is
+ * told of it (__fput()), while a buffer may be moving by itself. Nobody has it
+ * mapped any more then.
+ */
 void vram_exporter_helper_zap(struct dma_buf *dmabuf)
 {
-	unmap_mapping_range(dmabuf->file->f_mapping, 0, 0, 1);
+	struct file *file = get_file_active(&dmabuf->file);
+
+	if (!file)
+		return;
+	unmap_mapping_range(file->f_mapping, 0, 0, 1);
+	fput(file);
 }
 
 struct task_struct *vram_exporter_helper_ticker_run(int (*run)(void *data),
