@@ -204,7 +204,7 @@ impl<T: Importer> Attachment<T> {
         // - The operations are statics of this module, which the attachment cannot outlive.
         // - `inner` is pinned and complete, so it may be called back at once.
         let attach = from_err_ptr(unsafe {
-            bindings::dma_buf_dynamic_attach(
+            bindings::rdma_dmabuf_helper_attach(
                 dmabuf.as_raw(),
                 device.as_raw(),
                 Inner::<T>::ops(mode),
@@ -333,7 +333,7 @@ impl<T: Importer> Held<'_, T> {
 
         // SAFETY: The attachment is valid, has operations, and the lock is held by the type
         // invariants.
-        to_result(unsafe { bindings::dma_buf_pin(self.attach.as_ptr()) })
+        to_result(unsafe { bindings::rdma_dmabuf_helper_pin(self.attach.as_ptr()) })
     }
 
     /// Undoes [`Held::pin`], which has succeeded.
@@ -347,10 +347,7 @@ impl<T: Importer> Held<'_, T> {
     fn map_table(&self) -> Result<Mapping> {
         // SAFETY: The attachment is valid and the lock held by the type invariants.
         let table = from_err_ptr(unsafe {
-            bindings::dma_buf_map_attachment(
-                self.attach.as_ptr(),
-                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-            )
+            bindings::rdma_dmabuf_helper_map(self.attach.as_ptr()) //
         })
         .and_then(|table| NonNull::new(table).ok_or(ENOMEM))?;
 

@@ -36,7 +36,7 @@ impl DmaBuf {
     /// `EBADF` if `fd` is not open, `EINVAL` if it is something else (`dma_buf_get()`).
     pub(crate) fn from_fd(fd: c_int) -> Result<Self> {
         // SAFETY: May be called with any number, from any task.
-        let ptr = from_err_ptr(unsafe { bindings::dma_buf_get(fd) })?;
+        let ptr = from_err_ptr(unsafe { bindings::rdma_dmabuf_helper_dma_buf_get(fd) })?;
 
         // INVARIANT: `dma_buf_get()` gives a reference to a valid buffer, which is now ours.
         Ok(Self(NonNull::new(ptr).ok_or(EINVAL)?))

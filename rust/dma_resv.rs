@@ -78,14 +78,7 @@ impl Resv {
     /// Returns whether they have signalled.
     pub(crate) fn wait(&self, timeout: Jiffies) -> Result<bool> {
         // SAFETY: `self` is a valid `dma_resv`; the function takes no lock of ours.
-        let left = unsafe {
-            bindings::dma_resv_wait_timeout(
-                self.as_raw(),
-                bindings::dma_resv_usage_DMA_RESV_USAGE_KERNEL,
-                false,
-                timeout,
-            )
-        };
+        let left = unsafe { bindings::rdma_dmabuf_helper_wait(self.as_raw(), timeout) };
 
         match i32::try_from(left) {
             Ok(err) if err < 0 => Err(Error::from_errno(err)),

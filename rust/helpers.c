@@ -5,6 +5,7 @@
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
+#include <linux/error-injection.h>
 #include <linux/fs.h>
 #include <linux/ioport.h>
 #include <linux/lockdep.h>
@@ -21,6 +22,43 @@
 #ifndef CONFIG_X86_64
 #error "rdma_dmabuf: build for x86-64; elsewhere its own DMA device may be non-coherent"
 #endif
+
+/*
+ * Calls of dma-buf that may fail, each by a name of ours: fault injection
+ * (fail_function) can let it fail whatever the exporter is.
+ */
+struct dma_buf *rdma_dmabuf_helper_dma_buf_get(int fd)
+{
+	return dma_buf_get(fd);
+}
+ALLOW_ERROR_INJECTION(rdma_dmabuf_helper_dma_buf_get, ERRNO);
+
+struct dma_buf_attachment *
+rdma_dmabuf_helper_attach(struct dma_buf *dmabuf, struct device *dev,
+			  const struct dma_buf_attach_ops *ops, void *priv)
+{
+	return dma_buf_dynamic_attach(dmabuf, dev, ops, priv);
+}
+ALLOW_ERROR_INJECTION(rdma_dmabuf_helper_attach, ERRNO);
+
+int rdma_dmabuf_helper_pin(struct dma_buf_attachment *attach)
+{
+	return dma_buf_pin(attach);
+}
+ALLOW_ERROR_INJECTION(rdma_dmabuf_helper_pin, ERRNO);
+
+struct sg_table *rdma_dmabuf_helper_map(struct dma_buf_attachment *attach)
+{
+	return dma_buf_map_attachment(attach, DMA_BIDIRECTIONAL);
+}
+ALLOW_ERROR_INJECTION(rdma_dmabuf_helper_map, ERRNO);
+
+long rdma_dmabuf_helper_wait(struct dma_resv *resv, unsigned long timeout)
+{
+	return dma_resv_wait_timeout(resv, DMA_RESV_USAGE_KERNEL, false,
+				     timeout);
+}
+ALLOW_ERROR_INJECTION(rdma_dmabuf_helper_wait, ERRNO);
 
 bool rdma_dmabuf_helper_dma_buf_readable(struct dma_buf *dmabuf)
 {

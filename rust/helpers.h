@@ -9,6 +9,14 @@
 #include <linux/dma-buf.h>
 #include <linux/rwsem.h>
 
+struct dma_buf *rdma_dmabuf_helper_dma_buf_get(int fd);
+struct dma_buf_attachment *
+rdma_dmabuf_helper_attach(struct dma_buf *dmabuf, struct device *dev,
+			  const struct dma_buf_attach_ops *ops, void *priv);
+int rdma_dmabuf_helper_pin(struct dma_buf_attachment *attach);
+struct sg_table *rdma_dmabuf_helper_map(struct dma_buf_attachment *attach);
+long rdma_dmabuf_helper_wait(struct dma_resv *resv, unsigned long timeout);
+
 bool rdma_dmabuf_helper_dma_buf_readable(struct dma_buf *dmabuf);
 bool rdma_dmabuf_helper_dma_buf_writable(struct dma_buf *dmabuf);
 u64 rdma_dmabuf_helper_dma_buf_inode(struct dma_buf *dmabuf);
