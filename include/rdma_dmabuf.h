@@ -84,7 +84,8 @@ struct rdma_dmabuf_driver_ops {
  *   The module parameter check_rights=0 turns this off
  * * -EINVAL: the table of the exporter is malformed, or none of
  *   @attr->block_sizes fits it
- * * -EOPNOTSUPP: no DMA device was given, and the memory is not system RAM
+ * * -EOPNOTSUPP: no DMA device was given, and the memory is not system RAM; or
+ *   the one that was given cannot reach it, and has a bounce buffer instead
  * * -EINTR: a fatal signal ended the wait for fences
  * * anything else: the exporter's own code, unchanged
  *

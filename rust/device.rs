@@ -38,7 +38,8 @@ fn raw<Ctx: kernel::device::DeviceContext>(dev: &Device<Ctx>) -> *mut bindings::
 /// What a dma-buf can be mapped for.
 #[derive(Clone)]
 pub(crate) enum DmaDevice {
-    /// The device of a driver, which gets DMA addresses for it, whatever they point to.
+    /// The device of a driver, which gets DMA addresses for it, whatever they point to, as long as
+    /// that is the memory itself.
     Driver(ARef<Device>),
     /// The importer's own, which gives physical addresses of system RAM or nothing.
     Own(Arc<OwnDevice>),
@@ -64,12 +65,31 @@ impl DmaDevice {
 
     /// Whether the driver may touch `segment` in the way it is used to.
     ///
-    /// `EOPNOTSUPP` if the memory is not for a driver that copies with the CPU.
+    /// `EOPNOTSUPP` if the memory is not for a driver that copies with the CPU, or if a bounce
+    /// buffer stands in for it, which no access of the device would ever be copied from.
     pub(crate) fn check_reachable(&self, segment: &Segment) -> Result {
         match self {
-            Self::Driver(_) => Ok(()),
+            Self::Driver(_) => self.check_direct(segment),
             Self::Own(own) => own.check_reachable(segment),
         }
+    }
+
+    /// An exporter maps each piece as a whole, or in place of it a bounce buffer, so its two ends tell.
+    ///
+    /// Exact where DMA is direct. Behind an IOMMU only devices that are not trusted are bounced, and
+    /// such a one is refused everything once it has been. Until there was a bounce buffer, this is
+    /// one load.
+    fn check_direct(&self, segment: &Segment) -> Result {
+        let last = segment.len.checked_sub(1).ok_or(EINVAL)?;
+        let last = segment.addr.checked_add(last).ok_or(EOVERFLOW)?;
+
+        for addr in [segment.addr, last] {
+            // SAFETY: The device is valid; the function looks the address up, whatever it is.
+            if unsafe { bindings::rdma_dmabuf_helper_may_be_bounced(self.as_raw(), addr) } {
+                return Err(EOPNOTSUPP);
+            }
+        }
+        Ok(())
     }
 
     /// The address by which the driver finds a byte with the DMA address `addr`.

@@ -114,6 +114,16 @@ bool rdma_dmabuf_helper_dma_need_sync(struct device *dev, dma_addr_t addr)
 	return dma_need_sync(dev, addr);
 }
 
+/*
+ * For memory of a coherent device, which needs no synchronization otherwise. A
+ * device that has had no bounce buffer yet has none now, which is all that can
+ * be told behind an IOMMU.
+ */
+bool rdma_dmabuf_helper_may_be_bounced(struct device *dev, dma_addr_t addr)
+{
+	return !dev_dma_skip_sync(dev) && dma_need_sync(dev, addr);
+}
+
 phys_addr_t rdma_dmabuf_helper_page_to_phys(struct page *page)
 {
 	return page_to_phys(page);
