@@ -3,6 +3,8 @@
 # Prints the folder of the built, patched kernel; builds it first where it is not in the cache.
 #   --cached    only look: code 1 where there is none
 #   --prepare   stop before the long build, in an entry that is not kept: a trial of patches and configuration
+# KERNEL_KIND in the environment names a folder of scripts/config/ whose fragments come on top of the common ones:
+# debug, plain, kcsan.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname -- "$0")/lib.sh"
@@ -10,11 +12,17 @@ set -euo pipefail
 # Raised by hand when the steps below change in a way that changes their result.
 recipe=1
 # Entries kept besides the one in use; each is about 2.5 GB.
-keep_entries=3
+keep_entries=5
 patches=("$project"/patches/7.3/*.patch)
 [[ -e ${patches[0]} ]] || patches=()
-fragments=("$project"/scripts/config/*.config)
-log=$cache/logs/kernel.log
+common=("$project"/scripts/config/*.config)
+kind=${KERNEL_KIND:-}
+fragments=("${common[@]}")
+if [[ $kind ]]; then
+	fragments+=("$project/scripts/config/$kind"/*.config)
+	[[ -e ${fragments[-1]} ]] || die "there is no kind of kernel '$kind'" "KERNEL_KIND is a folder of scripts/config/"
+fi
+log=$cache/logs/kernel${kind:+-$kind}.log
 
 # --- the key ----------------------------------------------------------------------------------
 
@@ -31,19 +39,20 @@ toolchain_versions() {
 	done
 }
 
-# Sets base and entry. Entries with the same base differ in their patches alone, so that one can
-# start from the other.
+# Sets base, common_base and entry. Entries with the same base differ in their patches alone, so that one can
+# start from the other; a kind of kernel can start from the common one, too.
 find_entry() {
 	read -r source_name source_path <<<"$("$project/scripts/kernel-source.sh" "$@")"
 	[[ $source_path ]] || exit 1
-	base=$(base_key)
+	base=$(base_key "${fragments[@]}")
+	common_base=$(base_key "${common[@]}")
 	entry=$cache/kernel/$(entry_key)
 }
 
 base_key() {
 	{
 		printf '%s\n' "$recipe" "$source_name"
-		cat -- "${fragments[@]}"
+		cat -- "$@"
 		toolchain_versions
 	} | short_hash
 }
@@ -118,14 +127,21 @@ fresh_tree() {
 	apply_patches "$tree"
 }
 
+# The whole entry that was used last, of those with that base.
+entry_of() {
+	local other
+	finished_entries | while read -r other; do
+		[[ $(<"$other/base") != "$1" ]] || ! stamp_is_good "$other" || { printf '%s' "$other"; break; }
+	done
+}
+
 # A finished entry that differs only in its patches saves most of the build: its copy is unpatched
 # the way it was patched, and make finds out what changed. Only its Rust and its host programs
 # carry the old folder's name, and make rebuilds those.
 tree_from_sibling() {
-	local tree=$1 sibling other applied i
-	sibling=$(finished_entries | while read -r other; do
-		[[ $(<"$other/base") != "$base" ]] || ! stamp_is_good "$other" || { printf '%s' "$other"; break; }
-	done)
+	local tree=$1 sibling applied i
+	sibling=$(entry_of "$base")
+	sibling=${sibling:-$(entry_of "$common_base")}
 	[[ $sibling ]] || return 1
 	mkdir -p -- "$(dirname -- "$tree")"
 	run_logged "starting from $(basename -- "$sibling")" "$log" cp -a --reflink=auto -- "$sibling/linux" "$tree" || return 1
@@ -146,10 +162,16 @@ configure() {
 		kmake "$tree" olddefconfig
 }
 
+# The lines of the fragments, of each symbol the last one, as merge_config.sh has it.
+wanted() {
+	grep -hE '^(CONFIG_|# CONFIG_.* is not set)' -- "${fragments[@]}" | tac |
+		awk 'match($0, /CONFIG_[A-Za-z0-9_]+/) && !seen[substr($0, RSTART, RLENGTH)]++' | tac
+}
+
 # Kconfig drops what it cannot fulfil without a word, so every line asked for is looked up.
 unfulfilled() {
 	local config=$1/.config line name
-	grep -hE '^(CONFIG_|# CONFIG_.* is not set)' -- "${fragments[@]}" | while read -r line; do
+	wanted | while read -r line; do
 		grep -qxF -- "$line" "$config" && continue
 		name=$(grep -oE 'CONFIG_[A-Za-z0-9_]+' <<<"$line")
 		[[ $line == '#'* ]] && ! grep -q "^$name=" "$config" && continue
@@ -182,6 +204,14 @@ kmake() {
 		RUSTDOC="$RUSTDOC" RUSTFMT="$RUSTFMT" CLIPPY_DRIVER="$CLIPPY_DRIVER" BINDGEN="$BINDGEN" "$@"
 }
 
+# Where the kernel has KCOV, it covers rxe. kbuild looks for KCOV_INSTRUMENT_<object>, and these names are rxe's own.
+covered() {
+	local source
+	for source in "$1"/drivers/infiniband/sw/rxe/rxe*.c; do
+		printf 'KCOV_INSTRUMENT_%s.o=y\n' "$(basename -- "$source" .c)"
+	done
+}
+
 # The files by which damage is noticed: what boots, what modules are built against, the modules.
 results() {
 	(cd -- "$1" && printf '%s\n' linux/arch/x86/boot/bzImage linux/Module.symvers linux/.config linux/scripts/target.json \
@@ -189,8 +219,10 @@ results() {
 }
 
 build() {
-	local files
-	run_logged "building Linux (a quarter of an hour on two cores, once)" "$log" kmake "$entry/linux" ||
+	local files covered
+	mapfile -t covered < <(covered "$entry/linux")
+	run_logged "building Linux${kind:+, kind $kind} (a quarter of an hour on two cores, once)" "$log" \
+		kmake "$entry/linux" "${covered[@]}" ||
 		die "the kernel does not build" "see $log"
 	mapfile -t files < <(results "$entry")
 	printf '%s\n' "$base" >"$entry/base"

@@ -9,7 +9,7 @@
 #   --job NAME          what the guest's init runs: a file in /project/tests
 #   --job-timeout S     the guest stops the job after that (default 60)
 #   --timeout S         the machine is stopped after that, whatever it does (default: job time + 60)
-#   --memory MIB, --smp N, --append WORDS, --qemu-arg ARG
+#   --memory MIB, --smp N, --append WORDS (may be given again), --qemu-arg ARG (as well)
 #   --follow            prints the job's output as it comes, and the line about its end on stderr
 #   --interactive       the guest's console is this terminal
 #
@@ -51,7 +51,7 @@ while (($#)); do
 	--timeout) limit=$2 ;;&
 	--memory) memory=$2 ;;&
 	--smp) smp=$2 ;;&
-	--append) append=$2 ;;&
+	--append) append+="${append:+ }$2" ;;&
 	--qemu-arg) qemu_args+=("$2") ;;&
 	--kernel | --initrd | --run-dir | --job | --job-timeout | --timeout | --memory | --smp | --append | --qemu-arg) shift ;;
 	*) usage "unknown option $1" ;;
