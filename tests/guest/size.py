@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether this is the long run, which the kernel command line says: `long=1`."""
+"""How much is tried, as the kernel command line says: `long=1` for the long run, `rounds=` for what ends and begins again."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 
 from ktap import Suite
 
-IS_LONG = "long=1" in Path("/proc/cmdline").read_text(encoding="ascii").split()
+WORDS = dict(word.split("=", 1) for word in Path("/proc/cmdline").read_text(encoding="ascii").split() if "=" in word)
+IS_LONG = WORDS.get("long") == "1"
 
 
 def of(short: int, long: int) -> int:
-    """A number of rounds."""
+    """One of two numbers."""
     return long if IS_LONG else short
+
+
+def rounds(otherwise: int) -> int:
+    return int(WORDS.get("rounds", otherwise))
 
 
 def long_check(suite: Suite, case: str, test: Callable[[], None]) -> None:
