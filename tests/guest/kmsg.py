@@ -5,10 +5,27 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 DEBUG = 7
 # Of the guest's own slowness, and nobody's fault.
 SLOW = re.compile(r"^(clocksource|workqueue|hrtimer|perf|sched|rcu|watchdog|random):")
+
+
+@contextmanager
+def expected(fault: str) -> Iterator[None]:
+    """A fault that the log has to show meanwhile, as a regular expression of tests/harness/logscan.py."""
+    _write(f"rdma_dmabuf-expect: {fault}")
+    try:
+        yield
+    finally:
+        _write("rdma_dmabuf-expect-end")
+
+
+def _write(text: str) -> None:
+    with open("/dev/kmsg", "w", encoding="ascii") as log:
+        log.write(f"{text}\n")
 
 
 class Log:
