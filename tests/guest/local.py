@@ -39,17 +39,17 @@ class Local:
 
     def write(self, mr: Mr, address: int, data: bytes) -> None:
         self.plain.write(data, len(data))
-        same(self._status(enums.IBV_WR_RDMA_WRITE, mr, address, len(data)), enums.IBV_WC_SUCCESS)
+        same(self.status(enums.IBV_WR_RDMA_WRITE, mr, address, len(data)), enums.IBV_WC_SUCCESS)
 
     def read(self, mr: Mr, address: int, length: int) -> bytes:
-        same(self._status(enums.IBV_WR_RDMA_READ, mr, address, length), enums.IBV_WC_SUCCESS)
+        same(self.status(enums.IBV_WR_RDMA_READ, mr, address, length), enums.IBV_WC_SUCCESS)
         return bytes(self.plain.read(length, 0))
 
     def refused_write(self, mr: Mr, address: int) -> None:
         """It ends with an error of the remote side."""
-        same(self._status(enums.IBV_WR_RDMA_WRITE, mr, address, 1), enums.IBV_WC_REM_ACCESS_ERR)
+        same(self.status(enums.IBV_WR_RDMA_WRITE, mr, address, 1), enums.IBV_WC_REM_ACCESS_ERR)
         self.connect()
 
-    def _status(self, opcode: int, mr: Mr, address: int, length: int) -> int:
+    def status(self, opcode: int, mr: Mr, address: int, length: int) -> int:
         self.endpoint.transfer(self.pair[0], opcode, (self.plain.buf, length, self.plain.lkey), address, mr.rkey)
         return self.endpoint.completion().status
