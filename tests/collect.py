@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from harness import cargo, expected, ktap, logscan
 from harness.row import FAILED, OK, SKIPPED, Row, failed
 
 GUEST_SUITE = "guest"
+# What the suites in the importer's module are called.
+KUNIT = "rdma_dmabuf_"
 KILLED = "killed"
 
 
@@ -33,10 +36,15 @@ def main(argv: list[str]) -> int:
 
 def gather(options: argparse.Namespace) -> list[Row]:
     """All verdicts: the listed suites first, then those that no list covers."""
-    reader = ktap.Parser(options.kdir) if options.ktap else None
+    reader = ktap.Parser(options.kdir) if options.ktap or options.again else None
     rows = [row for folder in options.ktap for row in _read_folder(reader, folder)]
-    listed = expected.read(options.expected)
-    rows = expected.compare(rows, listed.restrict(set(options.suites)) if options.suites else listed)
+    whole = expected.read(options.expected)
+    listed = whole.restrict(set(options.suites)) if options.suites else whole
+    for path in options.more:
+        listed = listed.join(expected.read(path))
+    rows = expected.compare(rows, listed)
+    for name, folder in options.again:
+        rows += _again(reader, name, Path(folder), whole)
     rows += _guest_rows(options)
     for name, status, path in options.cargo:
         rows += cargo.read(Path(path), name, int(status))
@@ -71,6 +79,13 @@ def _read_folder(reader: ktap.Parser, folder: Path) -> list[Row]:
     if not folder.is_dir():
         return [failed("run", folder.name, f"{folder} is missing: the run that fills it did not get that far")]
     return [row for path in sorted(folder.glob("*.ktap")) for row in reader.read(path)]
+
+
+def _again(reader: ktap.Parser, name: str, folder: Path, listed: expected.Expected) -> list[Row]:
+    """The KUnit suites once more, elsewhere: all of the list must be there again."""
+    suites = {suite for suite in listed.suites() if suite.startswith(KUNIT)}
+    rows = expected.compare(_read_folder(reader, folder), listed.restrict(suites))
+    return [replace(row, suite=f"{name}_{row.suite}") for row in rows]
 
 
 def _guest_rows(options: argparse.Namespace) -> list[Row]:
@@ -109,6 +124,10 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Gathers the verdicts of a test run.")
     parser.add_argument("--kdir", type=Path, help="kernel tree whose KTAP parser is used")
     parser.add_argument("--expected", type=Path, default=here / "expected.list", help="list of cases that must be there")
+    parser.add_argument("--more", type=Path, action="append", default=[], metavar="LIST", help="another list, all of which must be there")
+    parser.add_argument(
+        "--again", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="results of the KUnit suites on another kernel"
+    )
     parser.add_argument("--patterns", type=Path, default=here / "log-patterns", help="what a kernel fault looks like")
     parser.add_argument("--suites", nargs="*", metavar="SUITE", help="judge only these suites of the list")
     parser.add_argument("--ktap", type=Path, action="append", default=[], metavar="DIR", help="folder of *.ktap files, one block each")
@@ -121,8 +140,8 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--failed-step", action="append", default=[], metavar="NAME", help="a step of the run that failed")
     parser.add_argument("--print-names", action="store_true", help="print the names that were reported, to write the list from")
     options = parser.parse_args(argv)
-    if options.ktap and options.kdir is None:
-        parser.error("--ktap needs --kdir")
+    if (options.ktap or options.again) and options.kdir is None:
+        parser.error("--ktap and --again need --kdir")
     return options
 
 

@@ -24,6 +24,14 @@ class Expected:
         keep = frozenset(name for name in self.names if name.split("/", 1)[0] in suites)
         return Expected(keep, self.may_skip & keep)
 
+    def join(self, other: "Expected") -> "Expected":
+        """Both lists."""
+        return Expected(self.names | other.names, self.may_skip | other.may_skip)
+
+    def suites(self) -> set[str]:
+        """The names of the suites."""
+        return {name.split("/", 1)[0] for name in self.names}
+
 
 def read(path: Path) -> Expected:
     """Parses `suite/case [may-skip]` lines; `#` starts a comment."""

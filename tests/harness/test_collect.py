@@ -109,6 +109,28 @@ class ResultsTest(RunTestCase):
         self.assertReported("run/build", "--failed-step", "build")
 
 
+class MoreListsTest(RunTestCase):
+    """Several lists, and the same suites on another kernel."""
+
+    def again(self, *results: str) -> tuple[str, str, str]:
+        (self.folder / "again").mkdir()
+        self.write(f"again/{SUITE}.ktap", ktap(SUITE, *results))
+        return "--again", "plain", f"{self.folder}/again"
+
+    def test_case_of_another_list(self) -> None:
+        self.write("more.list", "other/case\n")
+        self.assertReported("other/case", "--more", f"{self.folder}/more.list", why="missing")
+
+    def test_suites_again(self) -> None:
+        self.assertGood(*self.again("ok 1 first", "ok 2 second"), last="6 passed, 0 failed")
+
+    def test_missing_case_again(self) -> None:
+        self.assertReported(f"plain_{SUITE}/second", *self.again("ok 1 first"), why="missing")
+
+    def test_failed_case_again(self) -> None:
+        self.assertReported(f"plain_{SUITE}/second", *self.again("ok 1 first", "not ok 2 second"))
+
+
 class GuestTest(RunTestCase):
     """How the guest ended, and what it logged."""
 
