@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -20,8 +22,12 @@ class Suite:
     def check(self, case: str, test: Callable[[], None]) -> None:
         """One case: passes unless it raises."""
         self.number += 1
+        start = time.monotonic()
         try:
-            test()
+            try:
+                test()
+            finally:
+                self._tell(case, time.monotonic() - start)
         except Exception:  # any error of a case is its failure, and the next case runs
             self.failures += 1
             self._mark(f"{self.name}/{case} failed")
@@ -41,6 +47,11 @@ class Suite:
         good = self.failures == 0 and self.number > 0
         print(f"{'ok' if good else 'not ok'} 1 {self.name}", flush=True)
         return 0 if good else 1
+
+    def _tell(self, case: str, seconds: float) -> None:
+        """Where the time goes, beside the verdicts."""
+        if seconds >= 1:
+            print(f"{self.name}/{case}: {seconds:.1f} s", file=sys.stderr, flush=True)
 
     @staticmethod
     def _mark(text: str) -> None:
