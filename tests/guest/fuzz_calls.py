@@ -22,19 +22,15 @@ from endpoint import ALL, TRIES, Endpoint
 from pyverbs import enums
 from pyverbs.mr import MR
 from pyverbs.pyverbs_error import PyverbsError
+from pyverbs.wr import SGE, SendWR
 from uverbs import PAGE
 from vram import Control
 
 BUFFERS, REGIONS = 6, 10
 LONGEST = 96 * PAGE
 TOP = 2**64
-OPCODES = (
-    enums.IBV_WR_RDMA_WRITE,
-    enums.IBV_WR_RDMA_READ,
-    enums.IBV_WR_SEND,
-    enums.IBV_WR_ATOMIC_FETCH_AND_ADD,
-    enums.IBV_WR_ATOMIC_CMP_AND_SWP,
-)
+ATOMICS = (enums.IBV_WR_ATOMIC_FETCH_AND_ADD, enums.IBV_WR_ATOMIC_CMP_AND_SWP)
+OPCODES = (enums.IBV_WR_RDMA_WRITE, enums.IBV_WR_RDMA_READ, enums.IBV_WR_SEND, *ATOMICS)
 FLAWS = ("kind", "method", "driver", "count", "attribute", "length", "flags", "data")
 
 
@@ -54,7 +50,6 @@ class User:
         self.places: dict[int, tuple[int, int]] = {}
         self.regions: list[uverbs.Mr] = []
         self.pair: tuple = ()
-        self.posted = 0
         self.outcomes: Counter = Counter()
         self._connect()
 
@@ -236,7 +231,6 @@ class User:
     def _connect(self) -> None:
         for qp in self.pair:
             qp.close()
-        self.posted = 0
         self.pair = (self.endpoint.queue_pair(), self.endpoint.queue_pair())
         for qp, other in (self.pair, self.pair[::-1]):
             qp.to_rts(self.endpoint.attributes(self.address, other.qp_num, tries=TRIES))
@@ -250,12 +244,16 @@ class User:
             start, room = self.place(local)
             piece = (start, min(length, room), local.lkey)
         opcode = self.random.choice(OPCODES)
-        if opcode in (enums.IBV_WR_ATOMIC_FETCH_AND_ADD, enums.IBV_WR_ATOMIC_CMP_AND_SWP):
+        if opcode in ATOMICS:
             piece, address = (piece[0], 8, piece[2]), address & ~self.random.choice((7, 7, 7, 0))
         if opcode == enums.IBV_WR_SEND:
             self.endpoint.receive(self.pair[1], (*self.place(remote), remote.lkey))
-        self.endpoint.transfer(self.pair[0], opcode, piece, address, remote.rkey)
-        self.posted += 1
+        if opcode in ATOMICS:
+            request = SendWR(num_sge=1, sg=[SGE(*piece)], opcode=opcode, send_flags=enums.IBV_SEND_SIGNALED)
+            request.set_wr_atomic(remote.rkey, address, self.number(0, 1), self.number(0, 1))
+            self.pair[0].post_send(request)
+        else:
+            self.endpoint.transfer(self.pair[0], opcode, piece, address, remote.rkey)
 
     def poll(self) -> None:
         """Once something has failed, the pair is worth nothing."""
