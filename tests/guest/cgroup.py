@@ -28,6 +28,10 @@ class Joined:
         (ROOT / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
         self.path.rmdir()
 
+    def bytes(self) -> int:
+        """All memory of the group."""
+        return int((self.path / "memory.current").read_text(encoding="ascii"))
+
     def kernel_bytes(self) -> int:
         """Memory that the kernel has for the group's processes."""
         lines = (self.path / "memory.stat").read_text(encoding="ascii").splitlines()
