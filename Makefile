@@ -16,6 +16,8 @@ help:
 	@echo '  test             every test; the last line is "N passed, N failed"'
 	@echo '  test-clients     programs of others on dma-buf MRs: rdma-core'"'"'s tests, perftest, libfabric, UCX;'
 	@echo '                   LONG=1 with what takes an hour or 8 GiB'
+	@echo '  test-debug       on a kernel with sanitizers: injected faults, a hostile user, kills, pressure, a DMA engine;'
+	@echo '                   LONG=1 with all guest tests and programs, more rounds and more kernels'
 	@echo '  kunit            the KUnit suites of the importer alone'
 	@echo '  mutants          breaks the importer line by line, and names the KUnit case that notices;'
 	@echo '                   ONLY= is a regular expression of names or files'
@@ -44,13 +46,15 @@ preloads:
 modules_install:
 	@scripts/modules.sh install
 
-.PHONY: demo test test-clients kunit mutants shell check doc kernel guest
+.PHONY: demo test test-clients test-debug kunit mutants shell check doc kernel guest
 demo:
 	@scripts/run-demo.sh
 test:
 	@tests/run.sh $(if $(FAILED_STEP),--failed-step '$(FAILED_STEP)')
 test-clients:
 	@tests/clients.sh $(if $(LONG),--long)
+test-debug:
+	@tests/debug.sh $(if $(LONG),--long)
 kunit:
 	@tests/kunit.sh
 mutants:

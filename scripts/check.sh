@@ -57,7 +57,7 @@ kernel_clippy() {
 
 kernel_warnings() {
 	rm -rf -- "$build/warnings"
-	no_warnings kbuild "$build/warnings" modules W=1 CONFIG_RDMA_DMABUF_MUSTFAIL=m
+	no_warnings kbuild "$build/warnings" modules W=1 CONFIG_RDMA_DMABUF_MUSTFAIL=m CONFIG_RDMA_DMABUF_EDU=m
 }
 
 cargo_clippy() {
@@ -80,6 +80,9 @@ for path in sys.argv[1:]:
     ast.parse(open(path, encoding="utf-8").read(), path)'
 }
 
+# The table is in build/doc/unsafe.md.
+unsafe_audit() { python3 -B scripts/unsafe-audit.py --out "$build/doc/unsafe.md" rust tests/exporter tests/kunit; }
+
 # Each breakage of tests/mutants still has its place in the code.
 mutants() { (cd tests && python3 -B -m mutants.catalogue); }
 
@@ -88,14 +91,14 @@ documented_cases() {
 	local name bad=0
 	# shellcheck disable=SC2016 # backquotes of Markdown
 	while IFS= read -r name; do
-		grep -qxE "(rdma_dmabuf_contract/)?$name( may-skip)?" tests/expected.list tests/expected-clients.list ||
+		grep -qhxE "(rdma_dmabuf_contract/)?$name( may-skip)?" tests/expected*.list ||
 			{ echo "docs: no such case: $name"; bad=1; }
 	done < <(grep -ohE "\`(($(suites))/[a-z0-9_]+|rule_[a-z0-9_]+)\`" docs/*.md | tr -d '`' | sort -u)
 	return "$bad"
 }
 
 # The names of all suites, as alternatives of a regular expression.
-suites() { sed -n 's|^\([a-z0-9_]*\)/.*|\1|p' tests/expected.list tests/expected-clients.list | sort -u | paste -sd'|'; }
+suites() { sed -n 's|^\([a-z0-9_]*\)/.*|\1|p' tests/expected*.list | sort -u | paste -sd'|'; }
 
 # FILE_PATH_CHANGES asks for an entry in MAINTAINERS, which is the list's to give; ENOTSUPP is the
 # very code that patch 1 translates. By standard input: a name that git knows is taken for a source file.
@@ -141,6 +144,7 @@ check 'warnings, kernel' kernel_warnings
 check 'clippy, user space' cargo_clippy
 check 'shellcheck' shell_scripts
 check 'python syntax' python_scripts
+check 'unsafe: each with what it relies on' unsafe_audit
 check 'mutants: every entry applies' mutants
 check 'docs: every case is run' documented_cases
 check 'checkpatch, patches/7.3' checkpatch
