@@ -53,16 +53,16 @@ kbuild() {
 	)
 }
 
-# build_modules [FOLDER [VARIABLE=VALUE ...]]
+# build_modules FOLDER [VARIABLE=VALUE ...]
 build_modules() {
-	local folder=${1:-$build/modules}
+	local folder=$1
 	run_logged 'building the modules' "$build/log/modules.log" kbuild "$folder" modules "${@:2}"
 }
 
-# build_kunit [FOLDER]: the importer with its KUnit suites, and the module that must fail.
+# build_kunit FOLDER: the importer with its KUnit suites, and the module that must fail.
 build_kunit() {
 	run_logged 'building the modules with their tests' "$build/log/kunit.log" \
-		kbuild "${1:-$build/kunit}" modules CONFIG_RDMA_DMABUF_KUNIT_TEST=y CONFIG_RDMA_DMABUF_MUSTFAIL=m \
+		kbuild "$1" modules CONFIG_RDMA_DMABUF_KUNIT_TEST=y CONFIG_RDMA_DMABUF_MUSTFAIL=m \
 		CONFIG_RDMA_DMABUF_VRAM_EXPORTER=n
 }
 

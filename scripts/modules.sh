@@ -43,7 +43,7 @@ check_rustc() {
 build() {
 	check_kernel
 	check_rustc
-	build_modules
+	build_modules "$build/modules"
 	say "the modules for Linux $(<"$KDIR/include/config/kernel.release"):"
 	printf '%s\n' "$build"/modules/*.ko
 }

@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname -- "$0")/guest-lib.sh"
 
 provision
-build_modules
+build_modules "$build/modules"
 build_tool
 pack "$build/guest/demo.cpio" --provider "$PROVIDER" --modules "modules=$build/modules"
 "$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$GUEST_ROOT" --initrd "$build/guest/demo.cpio" \

@@ -11,7 +11,7 @@ set -euo pipefail
 readonly longest=$((12 * 3600))
 
 provision
-build_modules
+build_modules "$build/modules"
 build_tool
 pack "$build/guest/shell.cpio" --provider "$PROVIDER" --modules "modules=$build/modules"
 size=''

@@ -40,7 +40,7 @@ compile_clients() {
 }
 
 build_everything() {
-	build_modules
+	build_modules "$build/modules"
 	build_preloads
 	build_tool
 	mkdir -p -- "$build/guest" "$over/project/bin"

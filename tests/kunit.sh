@@ -11,7 +11,7 @@ set -euo pipefail
 run=$build/run/kunit
 
 provision_kernel
-build_kunit
+build_kunit "$build/kunit"
 mkdir -p -- "$build/guest"
 "$project/scripts/mini-root.sh" "$build/guest/mini.cpio"
 pack "$build/guest/kunit.cpio" --modules "kunit=$build/kunit"

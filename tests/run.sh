@@ -12,8 +12,8 @@ run=$build/run/test
 harness=(python3 -B -m harness.selftest)
 
 build_everything() {
-	build_modules
-	build_kunit
+	build_modules "$build/modules"
+	build_kunit "$build/kunit"
 	build_tool
 	mkdir -p -- "$build/guest"
 	"$project/scripts/mini-root.sh" "$build/guest/mini.cpio"

@@ -5,29 +5,13 @@
  *
  * QEMU translates a block when it is about to run it, so seeing translations
  * is enough, and costs nothing once they are made. Interface as in QEMU's
- * docs/devel/tcg-plugins.rst, which Debian 12 ships no header for.
+ * docs/devel/tcg-plugins.rst.
  */
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_info_t;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-					   void (*cb)(qemu_plugin_id_t id,
-						      struct qemu_plugin_tb *tb));
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id,
-				    void (*cb)(qemu_plugin_id_t id, void *data),
-				    void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb,
-						 size_t number);
-uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
+#include "plugin.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -41,13 +25,13 @@ EXPORT int qemu_plugin_version = API;
 #define MODULES_END	0xffffffffff000000ULL
 #define BYTES		((MODULES_END - MODULES_START) / 8)
 
-static uint8_t *seen;
+static u8 *seen;
 static char *path;
 
 /* Two processors may set bits of one byte. */
-static void note(uint64_t address)
+static void note(u64 address)
 {
-	uint64_t bit = address - MODULES_START;
+	u64 bit = address - MODULES_START;
 
 	__atomic_fetch_or(&seen[bit / 8], 1 << bit % 8, __ATOMIC_RELAXED);
 }
@@ -58,7 +42,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 	(void)id;
 	for (number = 0; number < count; number++) {
-		uint64_t address =
+		u64 address =
 			qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, number));
 
 		if (address >= MODULES_START && address < MODULES_END)
@@ -69,7 +53,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 {
 	FILE *file = fopen(path, "w");
-	uint64_t bit;
+	u64 bit;
 
 	(void)id;
 	(void)data;
@@ -78,7 +62,7 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 	for (bit = 0; bit < MODULES_END - MODULES_START; bit++)
 		if (seen[bit / 8] & (1 << bit % 8))
 			fprintf(file, "0x%llx\n",
-				(unsigned long long)(MODULES_START + bit));
+				(MODULES_START + bit));
 	fclose(file);
 }
 
