@@ -16,7 +16,10 @@ use crate::{
         WindowError, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    alloc::flags::__GFP_NOWARN,
+    prelude::*, //
+};
 
 impl From<WindowError> for Error {
     fn from(_: WindowError) -> Error {
@@ -59,7 +62,9 @@ impl Blocks {
         }
 
         let size = blocks::best(window.trim(mapping.segments()), block_sizes)?;
-        let mut addrs = KVVec::with_capacity(size.count(window)?, GFP_KERNEL_ACCOUNT)?;
+        // How long it is, is up to the user, who is told if there is no memory; the log is not.
+        let mut addrs =
+            KVVec::with_capacity(size.count(window)?, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?;
         blocks::for_each_block(window.trim(mapping.segments()), size, |addr| {
             addrs
                 .push(device.resolve(addr), GFP_KERNEL_ACCOUNT)

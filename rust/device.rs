@@ -78,13 +78,14 @@ impl DmaDevice {
     ///
     /// Exact where DMA is direct. Behind an IOMMU only devices that are not trusted are bounced, and
     /// such a one is refused everything once it has been. Until there was a bounce buffer, this is
-    /// one load.
+    /// a load for each end.
     fn check_direct(&self, segment: &Segment) -> Result {
         let last = segment.len.checked_sub(1).ok_or(EINVAL)?;
         let last = segment.addr.checked_add(last).ok_or(EOVERFLOW)?;
 
         for addr in [segment.addr, last] {
-            // SAFETY: The device is valid; the function looks the address up, whatever it is.
+            // SAFETY: `self` holds a reference to the device; the function looks the address up,
+            // whatever it is.
             if unsafe { bindings::rdma_dmabuf_helper_may_be_bounced(self.as_raw(), addr) } {
                 return Err(EOPNOTSUPP);
             }
@@ -259,7 +260,7 @@ impl OwnDevice {
 
             // SAFETY: The device is valid; the functions look the address up, whatever it is.
             let is_ordinary = unsafe {
-                !bindings::rdma_dmabuf_helper_dma_need_sync(self.as_raw(), addr)
+                !bindings::rdma_dmabuf_helper_may_be_bounced(self.as_raw(), addr)
                     && bindings::rdma_dmabuf_helper_is_ordinary_page(self.phys(addr))
             };
             if !is_ordinary {

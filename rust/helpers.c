@@ -109,11 +109,6 @@ phys_addr_t rdma_dmabuf_helper_dma_to_phys(struct device *dev, dma_addr_t addr)
 	return dma_to_phys(dev, addr);
 }
 
-bool rdma_dmabuf_helper_dma_need_sync(struct device *dev, dma_addr_t addr)
-{
-	return dma_need_sync(dev, addr);
-}
-
 /*
  * For memory of a coherent device, which needs no synchronization otherwise. A
  * device that has had no bounce buffer yet has none now, which is all that can

@@ -28,7 +28,6 @@ void rdma_dmabuf_helper_dma_set_parms(struct device *dev,
 int rdma_dmabuf_helper_dma_mapping_error(struct device *dev, dma_addr_t addr);
 bool rdma_dmabuf_helper_is_bounce_forced(struct device *dev);
 phys_addr_t rdma_dmabuf_helper_dma_to_phys(struct device *dev, dma_addr_t addr);
-bool rdma_dmabuf_helper_dma_need_sync(struct device *dev, dma_addr_t addr);
 bool rdma_dmabuf_helper_may_be_bounced(struct device *dev, dma_addr_t addr);
 phys_addr_t rdma_dmabuf_helper_page_to_phys(struct page *page);
 bool rdma_dmabuf_helper_is_system_ram(phys_addr_t phys, size_t bytes);

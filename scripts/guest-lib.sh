@@ -55,8 +55,7 @@ kbuild() {
 
 # build_modules FOLDER [VARIABLE=VALUE ...]
 build_modules() {
-	local folder=$1
-	run_logged 'building the modules' "$build/log/modules.log" kbuild "$folder" modules "${@:2}"
+	run_logged 'building the modules' "$build/log/modules.log" kbuild "$1" modules "${@:2}"
 }
 
 # build_kunit FOLDER: the importer with its KUnit suites, and the module that must fail.
@@ -83,3 +82,6 @@ pack() {
 	shift
 	"$project/scripts/pack-project.sh" --kdir "$KDIR" --out "$out" "$@"
 }
+
+# The names of the suites in the importer's module.
+kunit_suites() { sed -n 's|^\(rdma_dmabuf_[a-z_]*\)/.*|\1|p' "$project/tests/expected.list" | sort -u; }

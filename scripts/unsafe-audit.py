@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 UNSAFE = re.compile(r"\bunsafe\b")
-# What may stand between a reason and what it is for: attributes, and the statement that the block is part of.
+# What may stand between a reason and the function that it is for.
 ATTRIBUTE = re.compile(r"^\s*#!?\[")
-REACH = 12
 
 
 class Use(NamedTuple):
@@ -66,13 +65,17 @@ def _reason(lines: list[str], number: int, kind: str) -> str:
         start = next((index for index, line in enumerate(above) if line.strip() == "# Safety"), None)
         if start is not None:
             return " ".join(line.strip() for line in above[start + 1 :] if line.strip())
-    for distance in range(0, REACH):
-        start = number - distance
-        if start < 0:
-            break
+    for start in range(number, -1, -1):
         if "SAFETY:" in lines[start]:
             return _paragraph(lines, start)
+        if start < number and _ends_a_statement(lines[start]):
+            break
     return ""
+
+
+def _ends_a_statement(line: str) -> bool:
+    """Whether what is below belongs to another one, which a reason above this line is not for."""
+    return _without_comment(line).rstrip().endswith((";", "}", "},"))
 
 
 def _documentation(lines: list[str], number: int) -> list[str]:

@@ -5,8 +5,7 @@
 #
 #   tests/debug.sh [--long] [option of collect.py ...]
 #
-# --long has more rounds, all guest tests, the programs of `make test-clients`, and kernels with KCSAN and without
-# debugging. Prints what failed, a table of what was tried, a table of suites, and as the last line
+# --long has more rounds, all guest tests, the programs of `make test-clients`, and a kernel with KCSAN. Prints what failed, a table of what was tried, a table of suites, and as the last line
 # `N passed, N failed`. Exit status: 0 if nothing failed.
 
 set -euo pipefail
@@ -15,19 +14,21 @@ set -euo pipefail
 
 run=$build/run/debug
 out=$build/debug
-long='' short=1 size=ci rounds=20 append=''
+image=arch/x86/boot/bzImage
+long='' size=ci rounds=20 append=''
+# Leaks are looked for where allocations fail. That, and the life of objects, make all else take twice as long.
+lighter=(--append 'kmemleak=off no_debug_objects')
 failed_steps=()
 if [[ ${1:-} == --long ]]; then
-	long=1 short='' size=long rounds=500 append=long=1
+	long=1 size=long rounds=500 append=long=1 lighter=()
 	shift
 fi
-kunit_job=(--job kunit --memory 512 --job-timeout 300)
 
 # with_kernel KIND COMMAND...: with KDIR and KERNEL of that kind.
 with_kernel() {
 	local -x KDIR KERNEL
 	KDIR=$(KERNEL_KIND=$1 "$project/scripts/kernel.sh")
-	KERNEL=$KDIR/arch/x86/boot/bzImage
+	KERNEL=$KDIR/$image
 	"${@:2}"
 }
 
@@ -36,14 +37,13 @@ build_debug() {
 	build_kunit "$out/kunit"
 	pack "$out/debug.cpio" --provider "$PROVIDER" --modules "modules=$out/modules" --modules "kunit=$out/kunit" \
 		--modules "edu=$out/modules/tests/edu"
-	printf '%s\n' "$KERNEL" >"$out/kernel"
-	cp -- "$KDIR/drivers/infiniband/sw/rxe/rdma_rxe.ko" "$out/"
+	printf '%s\n' "$KDIR" >"$out/kdir"
 }
 
 build_other() {
 	build_kunit "$out/kunit-$1"
 	pack "$out/$1.cpio" --modules "kunit=$out/kunit-$1"
-	printf '%s\n' "$KERNEL" >"$out/kernel-$1"
+	printf '%s\n' "$KDIR" >"$out/kdir-$1"
 }
 
 # The plug-in interface of QEMU has no header on Debian 12; its number changed with 9.0.
@@ -71,29 +71,29 @@ build_everything() {
 guest() {
 	local name=$1
 	shift
-	"$project/scripts/qemu.sh" --kernel "$(<"$out/kernel")" --initrd "$out/root.cpio" --initrd "$out/debug.cpio" \
+	"$project/scripts/qemu.sh" --kernel "$(<"$out/kdir")/$image" --initrd "$out/root.cpio" --initrd "$out/debug.cpio" \
 		--run-dir "$run/$name" --append "no5lvl rounds=$rounds $append" "$@" >"$run/$name.result" || true
 }
 
-# Leaks are looked for where allocations fail. That, and the life of objects, make all else take twice as long.
-guest_without_kmemleak() { guest "$@" ${long:+--append} ${long:+kmemleak=on} ${short:+--append} ${short:+"kmemleak=off no_debug_objects"}; }
+lighter_guest() { guest "$@" ${lighter[@]+"${lighter[@]}"}; }
 
 other_guest() {
 	local name=$1
-	"$project/scripts/qemu.sh" --kernel "$(<"$out/kernel-$name")" --initrd "$build/guest/mini.cpio" \
-		--initrd "$out/$name.cpio" --run-dir "$run/$name" "${kunit_job[@]}" >"$run/$name.result" || true
+	"$project/scripts/qemu.sh" --kernel "$(<"$out/kdir-$name")/$image" --initrd "$build/guest/mini.cpio" \
+		--initrd "$out/$name.cpio" --run-dir "$run/$name" --memory 512 --job kunit --job-timeout 300 \
+		>"$run/$name.result" || true
 }
 
 edu_guest() {
 	local name=$1
 	shift
-	guest_without_kmemleak "$name" --job edu_suite --job-timeout 600 --append "edu=$name" \
+	lighter_guest "$name" --job edu_suite --job-timeout 600 --append "edu=$name" \
 		--qemu-arg -machine --qemu-arg q35 --qemu-arg -device --qemu-arg edu,dma_mask=0xffffffffffffffff "$@"
 }
 
 # Instructions are only seen by TCG.
 fuzz() {
-	ACCEL=tcg guest_without_kmemleak fuzz --job fuzz_suite --memory 2048 --job-timeout $((long ? 7200 : 1200)) \
+	ACCEL=tcg lighter_guest fuzz --job fuzz_suite --memory 2048 --job-timeout $((long ? 7200 : 1200)) \
 		--qemu-arg -plugin --qemu-arg "$out/coverage.so,out=$run/executed"
 }
 
@@ -113,7 +113,7 @@ run_everything() {
 	edu_guest bounce --append swiotlb=force
 	fuzz
 	guest checks --job debug_suite --memory 3072 --job-timeout $((long ? 7200 : 1800))
-	guest_without_kmemleak kills --job kills_suite --memory 2048 --job-timeout $((long ? 36000 : 1800)) \
+	lighter_guest kills --job kills_suite --memory 2048 --job-timeout $((long ? 36000 : 1800)) \
 		--qemu-arg -vga --qemu-arg none --qemu-arg -device --qemu-arg virtio-gpu-pci
 	miri
 }
@@ -121,7 +121,7 @@ run_everything() {
 # What of which objects the fuzzer went through, in build/run/debug/coverage.
 covered() {
 	local rxe
-	rxe=$(dirname -- "$(<"$out/kernel")")/../../../drivers/infiniband/sw/rxe
+	rxe=$(<"$out/kdir")/drivers/infiniband/sw/rxe
 	python3 -B "$project/tests/coverage/report.py" --guest "$run/fuzz/share/coverage" --executed "$run/executed" \
 		--objects "rdma_dmabuf=$out/modules/rdma_dmabuf.ko:$out/modules/rust/rdma_dmabuf.o,$out/modules/rust/helpers.o" \
 		--objects "rxe's rxe_dmabuf.c=$rxe/rdma_rxe.ko:$rxe/rxe_dmabuf.o" \
@@ -129,21 +129,24 @@ covered() {
 }
 
 show_figures() {
-	covered >"$run/coverage" || say "no coverage of the fuzzer: its guest did not get there"
+	covered >"$run/coverage" || failed_steps+=(--failed-step coverage)
 	python3 -B "$project/tests/figures.py" --size "$size" --out "$run/figures.json" --coverage "$run/coverage" \
 		"$run"/*/ || failed_steps+=(--failed-step figures)
 }
 
 collect() {
-	local name guests=() again=(--again plain "$run/plain/share/kunit")
+	local name guests=() again=(--again plain "$run/plain/share/kunit") suites=(e2e)
 	for name in checks fuzz kills iommu limit bounce plain ${long:+kcsan}; do
 		guests+=(--guest "$name" "$run/$name/console.log" "$(cat -- "$run/$name.result" 2>/dev/null)")
 		[[ ! -d $run/$name/share/ktap ]] || guests+=(--ktap "$run/$name/share/ktap")
 	done
-	[[ ! $long ]] || again+=(--again kcsan "$run/kcsan/share/kunit")
-	mapfile -t suites < <(sed -n 's|^\(rdma_dmabuf_[a-z_]*\)/.*|\1|p' "$project/tests/expected.list" | sort -u)
-	python3 -B "$project/tests/collect.py" --kdir "$(dirname -- "$(<"$out/kernel")")/../../.." \
-		--suites "${suites[@]}" e2e ${long:+badinput vram_exporter stress operations replay lifecycle teardown} --more "$project/tests/expected-debug.list" \
+	if [[ $long ]]; then
+		again+=(--again kcsan "$run/kcsan/share/kunit")
+		suites+=(badinput vram_exporter stress operations replay lifecycle teardown)
+	fi
+	mapfile -t -O "${#suites[@]}" suites < <(kunit_suites)
+	python3 -B "$project/tests/collect.py" --kdir "$(<"$out/kdir")" \
+		--suites "${suites[@]}" --more "$project/tests/expected-debug.list" \
 		--ktap "$run/checks/share/kunit" "${guests[@]}" "${again[@]}" \
 		--cargo miri "$(cat -- "$run/miri-status" 2>/dev/null || echo 99)" "$run/miri.log" ${failed_steps[@]+"${failed_steps[@]}"} "$@"
 }

@@ -17,6 +17,6 @@ mkdir -p -- "$build/guest"
 pack "$build/guest/kunit.cpio" --modules "kunit=$build/kunit"
 result=$("$project/scripts/qemu.sh" --kernel "$KERNEL" --initrd "$build/guest/mini.cpio" --initrd "$build/guest/kunit.cpio" \
 	--run-dir "$run" --memory 512 --job kunit --job-timeout 120) || true
-mapfile -t suites < <(sed -n 's|^\(rdma_dmabuf_[a-z_]*\)/.*|\1|p' "$project/tests/expected.list" | sort -u)
+mapfile -t suites < <(kunit_suites)
 python3 -B "$project/tests/collect.py" --kdir "$KDIR" --ktap "$run/share/kunit" --console "$run/console.log" \
 	--guest-result "$result" "$@" --suites "${suites[@]}"

@@ -59,10 +59,12 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 	(void)data;
 	if (!file)
 		return;
-	for (bit = 0; bit < MODULES_END - MODULES_START; bit++)
-		if (seen[bit / 8] & (1 << bit % 8))
-			fprintf(file, "0x%llx\n",
-				(MODULES_START + bit));
+	for (bit = 0; bit < MODULES_END - MODULES_START; bit++) {
+		if (!seen[bit / 8])
+			bit |= 7;
+		else if (seen[bit / 8] & (1 << bit % 8))
+			fprintf(file, "0x%llx\n", MODULES_START + bit);
+	}
 	fclose(file);
 }
 

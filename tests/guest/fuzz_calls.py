@@ -6,6 +6,7 @@ A user has a few buffers, regions and a connected pair of queue pairs at a time,
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -152,7 +153,7 @@ class User:
             fcntl.ioctl(fd, uverbs.DMA_BUF_IOCTL_SYNC, struct.pack("=Q", self.number(*range(8))))
             return
         with mmap.mmap(fd, PAGE) as memory:
-            memory[: 8] = bytes(8)
+            memory[:8] = bytes(8)
 
     # --- regions -----------------------------------------------------------------------------
 
@@ -186,7 +187,7 @@ class User:
 
     def malformed(self) -> None:
         """An ioctl to register or deregister that is wrong in one place."""
-        keys = (uverbs.ctypes.c_uint32 * 2)()
+        keys = (ctypes.c_uint32 * 2)()
         attrs = [
             [0, 0, 1, 0, 0],
             [1, 0, 1, 0, self.verbs.pd],
@@ -195,8 +196,8 @@ class User:
             [4, 8, 1, 0, 0],
             [5, 4, 1, 0, self.fd() & (2**32 - 1)],
             [6, 4, 1, 0, ALL],
-            [7, 4, 1, 0, uverbs.ctypes.addressof(keys)],
-            [8, 4, 1, 0, uverbs.ctypes.addressof(keys) + 4],
+            [7, 4, 1, 0, ctypes.addressof(keys)],
+            [8, 4, 1, 0, ctypes.addressof(keys) + 4],
         ]
         kind, method, driver, count = uverbs.OBJECT_MR, uverbs.REG_DMABUF_MR, uverbs.DRIVER_RXE, len(attrs)
         flaw, victim = self.random.choice(FLAWS), self.random.choice(attrs)

@@ -6,9 +6,10 @@ Files as in Documentation/fault-injection/fault-injection.rst.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -34,8 +35,9 @@ def text_of(module: str) -> Span:
     return Span(start, start + size)
 
 
+@functools.cache
 def function(name: str) -> Span:
-    """One function of the kernel, up to the next symbol."""
+    """One function of the kernel itself, up to the next symbol."""
     with open("/proc/kallsyms", encoding="ascii") as file:
         symbols = sorted((int(line.split()[0], 16), line.split()[2]) for line in file)
     addresses = [address for address, _ in symbols]
@@ -105,15 +107,24 @@ class OfThisThread:
 class OfAnybody:
     """The n-th point of one attribute, whoever gets there: for what workers do.
 
-    The kernel counts on and on, and lets fail what is a multiple of n. So it is first made to fail, once, after which the
-    next n begin.
+    The kernel counts on and on, and lets fail what is a multiple of n. So the count is first brought to one, by letting
+    something fail that nobody looks at.
     """
 
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
 
-    def arm(self, number: int) -> None:
-        """With 1 it needs no beginning."""
+    def arm(self, number: int, get_there: Callable[[], object]) -> bool:
+        """What gets to such points brings the count to a multiple. False where it does not get to n of them at all."""
+        self._set(number)
+        for _ in range(number if number > 1 else 0):
+            get_there()
+            if self.has_fired():
+                self._set(number)
+                return True
+        return number == 1
+
+    def _set(self, number: int) -> None:
         _write(self.attribute, "interval", number)
         _write(self.attribute, "times", 1)
         _write(self.attribute, "probability", 100)
@@ -125,6 +136,22 @@ class OfAnybody:
         _write(self.attribute, "probability", 0)
         _write(self.attribute, "times", -1)
         _write(self.attribute, "interval", 1)
+
+
+@contextmanager
+def running_out(after: int) -> Iterator[None]:
+    """So many bytes can be had of the slab, and then nothing of anything, so that no other way is left."""
+    for attribute in ALLOCATIONS:
+        _write(attribute, "space", after if attribute == "failslab" else 0)
+        _write(attribute, "times", -1)
+        _write(attribute, "interval", 1)
+        _write(attribute, "probability", 100)
+    try:
+        yield
+    finally:
+        for attribute in ALLOCATIONS:
+            _write(attribute, "probability", 0)
+            _write(attribute, "space", 0)
 
 
 @contextmanager
