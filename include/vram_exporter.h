@@ -123,6 +123,23 @@ struct vram_exporter_move {
 };
 
 /**
+ * struct vram_exporter_pair - a command about two buffers
+ * @fd: the one
+ * @other: the other
+ * @reserved: 0
+ *
+ * VRAM_EXPORTER_IOC_MOVE_BOTH moves both while it holds both locks, which it
+ * takes in any order, by the rules of wound/wait mutexes. Errors as those of a
+ * move; -EALREADY if both are the same. If the second cannot be moved, the
+ * first was nevertheless.
+ */
+struct vram_exporter_pair {
+	__s32 fd;
+	__s32 other;
+	__u64 reserved;
+};
+
+/**
  * struct vram_exporter_loop - move a buffer again and again
  * @fd: the buffer
  * @per_second: how often, at most 10000; 0 ends it
@@ -237,6 +254,8 @@ enum vram_exporter_op {
  * @VRAM_EXPORTER_ACTION_ZERO_LENGTH: there are entries of no length
  * @VRAM_EXPORTER_ACTION_HUGE: an entry has almost 4 GiB; nothing is there
  * @VRAM_EXPORTER_ACTION_IO: the addresses are none of RAM
+ * @VRAM_EXPORTER_ACTION_EVICT: nothing wrong; another buffer is moved first,
+ *	unless that is in use, or has to stay where it is
  */
 enum vram_exporter_action {
 	VRAM_EXPORTER_ACTION_CLEAR = 0,
@@ -251,6 +270,7 @@ enum vram_exporter_action {
 	VRAM_EXPORTER_ACTION_ZERO_LENGTH = 9,
 	VRAM_EXPORTER_ACTION_HUGE = 10,
 	VRAM_EXPORTER_ACTION_IO = 11,
+	VRAM_EXPORTER_ACTION_EVICT = 12,
 };
 
 /**
@@ -260,6 +280,7 @@ enum vram_exporter_action {
  * @action: one of &enum vram_exporter_action that the operation can do
  * @every: 0 for the next operation alone, else for every so many
  * @error: the errno to fail with, from 1 to 4095; 0 unless it is to fail
+ * @other: the buffer to evict; 0 unless one is to be
  * @reserved: 0
  *
  * At most 16 orders at a time, else -EBUSY.
@@ -270,7 +291,8 @@ struct vram_exporter_fault {
 	__u32 action;
 	__u32 every;
 	__u32 error;
-	__u32 reserved[3];
+	__s32 other;
+	__u32 reserved[2];
 };
 
 /**
@@ -389,5 +411,7 @@ struct vram_exporter_copy {
  */
 #define VRAM_EXPORTER_IOC_SHRINK \
 	_IOW(VRAM_EXPORTER_IOC_MAGIC, 0xed, struct vram_exporter_buffer)
+#define VRAM_EXPORTER_IOC_MOVE_BOTH \
+	_IOW(VRAM_EXPORTER_IOC_MAGIC, 0xee, struct vram_exporter_pair)
 
 #endif /* _VRAM_EXPORTER_H */

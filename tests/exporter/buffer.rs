@@ -308,7 +308,7 @@ impl Buffer {
             Some(Action::Forge(forgery)) => {
                 Table::forged(&forgery.segments(backing.segments())?, backing)?
             }
-            Some(Action::Nothing | Action::CallBack | Action::ClearPeer2peer) => return Ok(None),
+            Some(_) => return Ok(None),
         };
         Ok(Some(table))
     }
@@ -393,6 +393,9 @@ impl Exporter for Buffer {
     ) -> Result<Option<KBox<Table<Arc<Backing>>>>> {
         let due = self.due_held(Op::Map, held);
 
+        if let Some(other) = due.evicts {
+            other.evict();
+        }
         self.check_usable()?;
         self.make_reachable(side, held)?;
 
@@ -467,6 +470,8 @@ impl Exporter for Buffer {
         drop(state);
         drop((now, taken));
         self.fences.lock().clear();
+        // They may be about a buffer whose orders are about this one.
+        self.with_faults(|faults| faults.forget_all());
         self.stats.releases.add_one();
     }
 }

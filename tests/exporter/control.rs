@@ -118,6 +118,7 @@ impl MiscDevice for Control {
                 Ok(())
             })?,
             command::SHRINK => on(read(user)?, |live| live.shrink())?,
+            command::MOVE_BOTH => move_both(read(user)?)?,
             _ => return Err(ENOTTY),
         }
         Ok(0)
@@ -238,6 +239,13 @@ fn r#move(arg: uapi::Move) -> Result {
     })
 }
 
+fn move_both(arg: uapi::Pair) -> Result {
+    expect(arg.reserved == 0)?;
+    with(arg.fd, |live| {
+        with(arg.other, |other| live.move_both(other))
+    })
+}
+
 impl Control {
     fn r#loop(&self, arg: uapi::Loop) -> Result {
         let placement = placement(arg.placement)?;
@@ -311,10 +319,11 @@ fn op(number: u32) -> Result<Op> {
 }
 
 /// [`None`] for no fault at all.
-fn action(number: u32, error: Option<Error>) -> Result<Option<Action>> {
+fn action(number: u32, error: Option<Error>, other: i32) -> Result<Option<Action>> {
     use uapi::action::*;
 
     expect((number == FAIL) == error.is_some())?;
+    expect(number == EVICT || other == 0)?;
     Ok(Some(match number {
         CLEAR => return Ok(None),
         FAIL => Action::Fail(error.ok_or(EINVAL)?),
@@ -328,14 +337,15 @@ fn action(number: u32, error: Option<Error>) -> Result<Option<Action>> {
         ZERO_LENGTH => Action::Forge(Forgery::ZeroLength),
         HUGE => Action::Forge(Forgery::Huge),
         IO => Action::Forge(Forgery::Io),
+        EVICT => Action::Evict(with(other, |other| Ok(other.to_exporter()))?),
         _ => return Err(EINVAL),
     }))
 }
 
 fn fault(arg: uapi::Fault) -> Result {
-    let action = action(arg.action, errno(arg.error)?)?;
+    let action = action(arg.action, errno(arg.error)?, arg.other)?;
 
-    expect(arg.reserved == [0; 3])?;
+    expect(arg.reserved == [0; 2])?;
     with(arg.fd, |live| {
         let Some(action) = action else {
             live.exporter().with_faults(|faults| faults.forget_all());

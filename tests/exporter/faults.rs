@@ -2,11 +2,15 @@
 
 //! What an exporter is ordered to do wrong, or only unexpectedly.
 
+use super::buffer::Buffer;
 use crate::window::{
     Segment,
     PAGE_SIZE, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// The number of orders that can be open at a time.
 const MAX_ORDERS: usize = 16;
@@ -102,6 +106,8 @@ pub(crate) enum Action {
     CallBack,
     /// Tells the importer that it cannot reach memory of a device; for an attach.
     ClearPeer2peer,
+    /// Moves another buffer first; for a map.
+    Evict(Arc<Buffer>),
 }
 
 /// Something that is ordered: once, or every so many operations.
@@ -117,6 +123,7 @@ struct Order {
 pub(crate) struct Due {
     pub(crate) calls_back: bool,
     pub(crate) clears_peer2peer: bool,
+    pub(crate) evicts: Option<Arc<Buffer>>,
     /// In place of what the operation would answer.
     pub(crate) answer: Option<Action>,
 }
@@ -131,7 +138,7 @@ impl Faults {
     pub(crate) fn order(&mut self, op: Op, action: Action, every: Option<u32>) -> Result {
         let is_possible = match &action {
             Action::Fail(_) => op != Op::Unmap,
-            Action::Nothing | Action::Forge(_) => op == Op::Map,
+            Action::Nothing | Action::Forge(_) | Action::Evict(_) => op == Op::Map,
             Action::Table(_) => op == Op::Map && every.is_none(),
             Action::CallBack => true,
             Action::ClearPeer2peer => op == Op::Attach,
@@ -186,6 +193,7 @@ impl Faults {
             match action {
                 Some(Action::CallBack) => due.calls_back = true,
                 Some(Action::ClearPeer2peer) => due.clears_peer2peer = true,
+                Some(Action::Evict(other)) => due.evicts = Some(other),
                 Some(answer) => due.answer = Some(answer),
                 None => {}
             }
@@ -204,6 +212,7 @@ impl Action {
             Self::Table(_) => return None,
             Self::CallBack => Self::CallBack,
             Self::ClearPeer2peer => Self::ClearPeer2peer,
+            Self::Evict(other) => Self::Evict(other.clone()),
         })
     }
 }

@@ -96,6 +96,41 @@ bool vram_exporter_helper_resv_is_held(struct dma_resv *resv)
 #endif
 }
 
+/* -EALREADY if they are the same; nothing is locked then. */
+int vram_exporter_helper_resv_lock_both(struct dma_resv *a, struct dma_resv *b,
+					struct ww_acquire_ctx *ctx)
+{
+	int err;
+
+	ww_acquire_init(ctx, &reservation_ww_class);
+	/* Who holds nothing is never told to yield. */
+	err = dma_resv_lock(a, ctx);
+	while (!err) {
+		err = dma_resv_lock(b, ctx);
+		if (!err) {
+			ww_acquire_done(ctx);
+			return 0;
+		}
+		dma_resv_unlock(a);
+		if (err == -EDEADLK) {
+			dma_resv_lock_slow(b, ctx);
+			swap(a, b);
+			err = 0;
+		}
+	}
+	ww_acquire_fini(ctx);
+	return err;
+}
+
+void vram_exporter_helper_resv_unlock_both(struct dma_resv *a,
+					   struct dma_resv *b,
+					   struct ww_acquire_ctx *ctx)
+{
+	dma_resv_unlock(a);
+	dma_resv_unlock(b);
+	ww_acquire_fini(ctx);
+}
+
 struct exporter_fence {
 	struct dma_fence base;
 	struct timer_list timer;

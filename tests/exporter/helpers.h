@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
+#include <linux/ww_mutex.h>
 
 struct page *vram_exporter_helper_alloc(unsigned int order);
 void vram_exporter_helper_read(void *to, phys_addr_t from, size_t bytes);
@@ -29,6 +30,11 @@ void vram_exporter_helper_set_dma(struct scatterlist *sg, u64 addr, u32 bytes);
 bool vram_exporter_helper_resv_trylock(struct dma_resv *resv);
 bool vram_exporter_helper_resv_is_locked(struct dma_resv *resv);
 bool vram_exporter_helper_resv_is_held(struct dma_resv *resv);
+int vram_exporter_helper_resv_lock_both(struct dma_resv *a, struct dma_resv *b,
+					struct ww_acquire_ctx *ctx);
+void vram_exporter_helper_resv_unlock_both(struct dma_resv *a,
+					   struct dma_resv *b,
+					   struct ww_acquire_ctx *ctx);
 
 struct dma_fence *vram_exporter_helper_fence_new(void);
 void vram_exporter_helper_fence_signal_after(struct dma_fence *fence, u32 ms,

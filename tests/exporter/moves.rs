@@ -14,6 +14,7 @@ use super::{
     },
     layout::Layout,
     ops::{
+        Exporter,
         Held,
         Live, //
     },
@@ -89,6 +90,17 @@ impl Buffer {
         self.move_behind_held(held, placement, layout, |_| Ok(()))
     }
 
+    /// Moves the buffer for the sake of another, whose lock is held, unless it is in use: what
+    /// drivers of GPUs do with a buffer that lies where another has to be mapped.
+    pub(super) fn evict(&self) {
+        self.link().try_with(|live| {
+            if let Some(held) = live.try_lock() {
+                // One that has to stay where it is stays.
+                let _ = self.move_held(&held, None, None);
+            }
+        });
+    }
+
     fn move_behind_held(
         &self,
         held: &Held<'_, Self>,
@@ -150,6 +162,16 @@ impl Live<'_, Buffer> {
                 Some(fence) => held.add_fence(fence, Usage::Kernel),
                 None => Ok(()),
             })
+    }
+
+    /// Moves both buffers while both locks are held.
+    ///
+    /// See [`Buffer::move_held`]; `EALREADY` if they share their lock.
+    pub(crate) fn move_both(&self, other: &Self) -> Result {
+        self.with_both(other, |held, other_held| {
+            self.exporter().move_held(held, None, None)?;
+            other.exporter().move_held(other_held, None, None)
+        })
     }
 
     /// Tells the importers that their mappings go stale, without a reason.

@@ -306,16 +306,21 @@ impl<'a, T: Exporter> Live<'a, T> {
         unsafe { Resv::from_raw((*self.dmabuf.as_ptr()).resv) }
     }
 
-    fn held<G>(&self, guard: G) -> Locked<'a, T, G> {
-        // INVARIANT: The guard is of the buffer's lock, and kept.
-        Locked {
-            held: Held {
-                live: Live {
-                    dmabuf: self.dmabuf,
-                    _life: PhantomData,
-                },
-                _not_send: NotThreadSafe,
+    /// For who keeps a guard of the buffer's lock beside it.
+    fn as_held(&self) -> Held<'a, T> {
+        // INVARIANT: By what is said above.
+        Held {
+            live: Live {
+                dmabuf: self.dmabuf,
+                _life: PhantomData,
             },
+            _not_send: NotThreadSafe,
+        }
+    }
+
+    fn held<G>(&self, guard: G) -> Locked<'a, T, G> {
+        Locked {
+            held: self.as_held(),
             _guard: guard,
         }
     }
@@ -328,6 +333,17 @@ impl<'a, T: Exporter> Live<'a, T> {
     /// Takes the reservation lock if nobody holds it.
     pub(crate) fn try_lock(&self) -> Option<Locked<'a, T, resv::TryGuard<'a>>> {
         resv::try_lock(self.resv()).map(|guard| self.held(guard))
+    }
+
+    /// Runs `act` with the reservation locks of both. `EALREADY` if they have one together.
+    pub(crate) fn with_both<R>(
+        &self,
+        other: &Self,
+        act: impl FnOnce(&Held<'a, T>, &Held<'a, T>) -> Result<R>,
+    ) -> Result<R> {
+        let _both = resv::lock_both([self.resv(), other.resv()])?;
+
+        act(&self.as_held(), &other.as_held())
     }
 
     /// For operations that core calls with the reservation lock held.

@@ -11,7 +11,10 @@ use crate::{
 };
 use core::ops::Deref;
 use kernel::{
-    error::code,
+    error::{
+        code,
+        to_result, //
+    },
     prelude::*,
     time::Jiffies,
     types::{
@@ -94,6 +97,25 @@ pub(crate) fn try_lock(resv: &Resv) -> Option<TryGuard<'_>> {
     })
 }
 
+/// Takes both locks, in whatever order others take them.
+///
+/// `EALREADY` if they are one, `ENOMEM` without memory for the context.
+pub(crate) fn lock_both<'a>(both: [&'a Resv; 2]) -> Result<BothGuard<'a>> {
+    let context = KBox::pin(Opaque::uninit(), GFP_KERNEL)?;
+
+    // SAFETY: Valid objects, and memory for the context that the call initialises.
+    to_result(unsafe {
+        bindings::vram_exporter_helper_resv_lock_both(raw(both[0]), raw(both[1]), context.get())
+    })?;
+
+    // INVARIANT: Just taken, by this task, and with this context.
+    Ok(BothGuard {
+        both,
+        context,
+        _not_send: NotThreadSafe,
+    })
+}
+
 /// Waits for at most `timeout` until all fences up to `usage` have signalled.
 ///
 /// `ETIMEDOUT` if they do not, `ERESTARTSYS` on a signal.
@@ -122,5 +144,29 @@ impl Drop for TryGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
         unsafe { bindings::dma_resv_unlock(raw(self.resv)) };
+    }
+}
+
+/// Two locks, taken by [`lock_both`].
+///
+/// # Invariants
+///
+/// Both were locked by this task, with `context`, and have not been unlocked since.
+pub(crate) struct BothGuard<'a> {
+    both: [&'a Resv; 2],
+    context: Pin<KBox<Opaque<bindings::ww_acquire_ctx>>>,
+    _not_send: NotThreadSafe,
+}
+
+impl Drop for BothGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe {
+            bindings::vram_exporter_helper_resv_unlock_both(
+                raw(self.both[0]),
+                raw(self.both[1]),
+                self.context.get(),
+            )
+        };
     }
 }

@@ -30,6 +30,7 @@ pub(crate) use crate::bindings::{
     vram_exporter_fence as Fence,
     vram_exporter_loop as Loop,
     vram_exporter_move as Move,
+    vram_exporter_pair as Pair,
     vram_exporter_pin_quota as PinQuota,
     vram_exporter_revoke as Revoke,
     vram_exporter_stats as Stats,
@@ -56,7 +57,7 @@ macro_rules! arguments {
     };
 }
 
-arguments!(Buffer, Copy, Create, Fault, Fence, Loop, Move, PinQuota, Revoke, Stats);
+arguments!(Buffer, Copy, Create, Fault, Fence, Loop, Move, Pair, PinQuota, Revoke, Stats);
 
 // Multiples of the largest field, with every byte of it named.
 const _: () = {
@@ -67,6 +68,7 @@ const _: () = {
     assert!(size_of::<Fence>() == 32);
     assert!(size_of::<Loop>() == 16);
     assert!(size_of::<Move>() == 32);
+    assert!(size_of::<Pair>() == 16);
     assert!(size_of::<PinQuota>() == 16);
     assert!(size_of::<Revoke>() == 16);
     assert!(size_of::<Stats>() == 168);
@@ -96,6 +98,7 @@ constants!(command:
     WRITE = vram_exporter_command_VRAM_EXPORTER_COMMAND_WRITE,
     INVALIDATE = vram_exporter_command_VRAM_EXPORTER_COMMAND_INVALIDATE,
     SHRINK = vram_exporter_command_VRAM_EXPORTER_COMMAND_SHRINK,
+    MOVE_BOTH = vram_exporter_command_VRAM_EXPORTER_COMMAND_MOVE_BOTH,
 );
 
 constants!(layout:
@@ -142,6 +145,7 @@ constants!(action:
     ZERO_LENGTH = vram_exporter_action_VRAM_EXPORTER_ACTION_ZERO_LENGTH,
     HUGE = vram_exporter_action_VRAM_EXPORTER_ACTION_HUGE,
     IO = vram_exporter_action_VRAM_EXPORTER_ACTION_IO,
+    EVICT = vram_exporter_action_VRAM_EXPORTER_ACTION_EVICT,
 );
 
 /// Flags of `open()`.

@@ -13,7 +13,7 @@ from pyverbs.addr import GID, AHAttr, GlobalRoute
 from pyverbs.cq import CQ, WC
 from pyverbs.device import Context
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 ALL = uverbs.READ_WRITE | uverbs.REMOTE_ATOMIC
@@ -69,6 +69,20 @@ class Endpoint:
     def queue_pair(self, receives: int = 4) -> QP:
         cap = QPCap(max_send_wr=16, max_recv_wr=receives, max_send_sge=2, max_recv_sge=2)
         return QP(self.pd, QPInitAttr(qp_type=enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=cap, sq_sig_all=1))
+
+    def extended(self) -> QPEx:
+        """An RC queue pair with the calls that offer atomic write, and SEND with invalidate."""
+        cap = QPCap(max_send_wr=16, max_recv_wr=8, max_send_sge=4, max_recv_sge=4)
+        attr = QPInitAttrEx(
+            qp_type=enums.IBV_QPT_RC,
+            scq=self.cq,
+            rcq=self.cq,
+            cap=cap,
+            pd=self.pd,
+            comp_mask=enums.IBV_QP_INIT_ATTR_PD | enums.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+            send_ops_flags=enums.IBV_QP_EX_WITH_ATOMIC_WRITE | enums.IBV_QP_EX_WITH_SEND_WITH_INV,
+        )
+        return QPEx(self.context, attr)
 
     def attributes(self, address: str, qpn: int, mtu: int = MTU, tries: int = TRIES) -> QPAttr:
         """Those of a connection to that QP at that address; all PSNs start at 0."""

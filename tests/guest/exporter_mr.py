@@ -47,6 +47,7 @@ def registrations(suite: Suite, control: Control, device: uverbs.Device) -> None
     for name, test in (
         ("registration_with_an_attach_that_fails", _faulty_attach),
         ("every_third_map_fails", _every_third),
+        ("map_evicts_another_buffer", _evicts),
         ("registration_moves_the_buffer_to_system_memory", _placed),
         ("registration_of_a_revoked_buffer_is_enodev", _revoked),
         ("shrinker_takes_the_mapping", _shrunk),
@@ -114,6 +115,20 @@ def _every_third(control: Control, device: uverbs.Device) -> None:
         for _ in range(3):
             _register_and_drop(device, buffer)
         _balanced(buffer)
+
+
+def _evicts(control: Control, device: uverbs.Device) -> None:
+    """Each takes the other's place, and so each knows the other: they go nevertheless."""
+    with control.create(SIZE, placement=vram.SYSTEM) as one, control.create(SIZE, placement=vram.SYSTEM) as other:
+        refused(errno.EINVAL, one.fault, vram.ATTACH, vram.EVICT, 0, 0, other.fd)
+        one.fault(vram.MAP, vram.EVICT, 1, 0, other.fd)
+        other.fault(vram.MAP, vram.EVICT, 1, 0, one.fd)
+        mrs = [_register(device, buffer) for buffer in (one, other, one)]
+        same([(stats["moves"], stats["mapped"]) for stats in (one.stats(), other.stats())], [(1, 1), (2, 0)])
+        for mr in mrs:
+            device.dereg_mr(mr)
+        for buffer in (one, other):
+            _balanced(buffer)
 
 
 def _placed(control: Control, device: uverbs.Device) -> None:

@@ -122,7 +122,7 @@ def _window(ours: Party, theirs: Party) -> None:
 
 def _invalidation(ours: Party, theirs: Party) -> None:
     """SEND with invalidate is for keys that a queue pair makes; that of a dma-buf MR stays."""
-    pair = (ours.extended(), theirs.extended())
+    pair = (ours.endpoint.extended(), theirs.endpoint.extended())
     try:
         pair[0].to_rts(ours.attributes(theirs, pair[1].qp_num))
         pair[1].to_rts(theirs.attributes(ours, pair[0].qp_num))

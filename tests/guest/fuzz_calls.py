@@ -16,6 +16,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 
+import nldev
 import sources
 import uverbs
 import vram
@@ -40,23 +41,26 @@ class User:
 
     def __init__(self, device: str, address: str, seed: int) -> None:
         self.random = random.Random(seed)
-        self.address = address
+        self.device, self.address = device, address
         self.endpoint = Endpoint(device, address)
         self.verbs = self.endpoint.verbs
         self.control = Control()
         self.plain = MR(self.endpoint.pd, LONGEST, enums.IBV_ACCESS_LOCAL_WRITE)
-        # The size of each buffer, by its fd.
+        # The size of each buffer, by its fd; and those that the exporter moves.
         self.fds: dict[int, int] = {}
-        # Where each region is, by its handle: its first iova, and its length.
+        self.movable: set[int] = set()
+        # Where each region is, by its handle: its first iova, and its length. And whose it is.
         self.places: dict[int, tuple[int, int]] = {}
+        self.buffers: dict[int, int] = {}
         self.regions: list[uverbs.Mr] = []
         self.pair: tuple = ()
+        self.extended: tuple = ()
         self.outcomes: Counter = Counter()
         self._connect()
 
     def close(self) -> None:
         """What is left goes with the process."""
-        for qp in self.pair:
+        for qp in (*self.pair, *self.extended):
             qp.close()
 
     def call(self) -> None:
@@ -76,15 +80,18 @@ class User:
     def number(self, *likely: int) -> int:
         """One of those that are likely, or beside one, or anything."""
         choice = self.random.random()
-        if choice < 0.75:
-            return self.random.choice(likely) % TOP
         if choice < 0.9:
+            return self.random.choice(likely) % TOP
+        if choice < 0.95:
             return (self.random.choice((*likely, 0, 1 << 12, 1 << 31, 1 << 32, 1 << 63)) + self.random.choice((-1, 1, PAGE, -PAGE))) % TOP
         return self.random.getrandbits(self.random.choice((8, 16, 32, 63, 64)))
 
     def fd(self) -> int:
         wrong = (-1, 0, self.control.fd, self.verbs.fd, 1 << 20)
         return self.random.choice(list(self.fds)) if self.fds and self.random.random() < 0.9 else self.random.choice(wrong)
+
+    def movable_fd(self) -> int:
+        return self.random.choice(list(self.movable)) if self.movable and self.random.random() < 0.9 else self.fd()
 
     def region(self) -> uverbs.Mr:
         if self.regions and self.random.random() < 0.9:
@@ -95,7 +102,7 @@ class User:
         """A stretch of the region, or thereabouts, or anywhere."""
         first, length = self.places.get(region.handle, (0, PAGE))
         start = self.random.randrange(max(length, 1))
-        if self.random.random() < 0.7:
+        if self.random.random() < 0.85:
             return (first + start) % TOP, self.random.randrange(1, max(length - start, 1) + 1)
         return self.number(first, first + start, first + length), self.number(8, 100, PAGE, 3 * PAGE, length) % (1 << 20)
 
@@ -105,7 +112,7 @@ class User:
         if len(self.fds) >= BUFFERS:
             self.close_buffer()
         size = self.random.choice((PAGE, 3 * PAGE, 17 * PAGE, LONGEST))
-        kind = self.random.randrange(5)
+        kind, is_movable = self.random.randrange(6), False
         if kind == 0:
             fd = uverbs.udmabuf(size)
         elif kind == 1:
@@ -114,14 +121,18 @@ class User:
         elif kind == 2:
             fd = sources.udmabuf_of([(self.number(0, 3), self.number(0, PAGE), self.number(PAGE, size))])
         else:
+            is_movable = True
             values = (size, self.random.randrange(1, 9), self.random.randrange(1, 4), os.O_RDWR | os.O_CLOEXEC, self.random.choice((0, 0, 1, 2)))
             fd = fcntl.ioctl(self.control.fd, vram.CREATE_.code, vram.CREATE_.pack(*values))
         self.fds[fd] = size
+        if is_movable:
+            self.movable.add(fd)
 
     def close_buffer(self) -> None:
         if self.fds:
             fd = self.random.choice(list(self.fds))
             del self.fds[fd]
+            self.movable.discard(fd)
             os.close(fd)
 
     def order(self) -> None:
@@ -129,7 +140,7 @@ class User:
         name, command = self.random.choice(list(vram.OF_BUFFERS.items()))
         count = len(struct.unpack(command.fields, bytes(command.size)))
         values = [0] * count
-        values[0] = self.fd()
+        values[0] = self.movable_fd()
         if name == "move":
             values[1:4] = self.random.randrange(4), self.random.randrange(9), self.random.choice((0, 0, 5))
         elif name == "loop":
@@ -141,7 +152,10 @@ class User:
         elif name == "fence":
             values[1:3] = self.random.randrange(5), self.random.choice((1, 5, 20))
         elif name == "fault":
-            values[1:5] = self.random.randrange(6), self.random.randrange(13), self.random.choice((0, 0, 3)), self.number(0, 5, 12) % 5000
+            values[1:5] = self.random.randrange(6), self.random.randrange(14), self.random.choice((0, 0, 3)), self.number(0, 5, 12) % 5000
+            values[5] = self.movable_fd() if values[2] == vram.EVICT else 0
+        elif name == "move_both":
+            values[1] = self.movable_fd()
         elif name in ("read", "write"):
             values[2:5] = self.number(0, PAGE), self.number(16, PAGE), self.number(self.plain.buf)
         fcntl.ioctl(self.control.fd, command.code, bytearray(struct.pack(command.fields, *values)))
@@ -160,7 +174,7 @@ class User:
     def register(self) -> None:
         fd = self.fd()
         buffer = self.fds.get(fd, PAGE)
-        offset = self.number(0, 0, PAGE, 512, self.random.randrange(buffer))
+        offset = self.number(0, 0, 0, PAGE, 512, self.random.randrange(buffer))
         length = self.number(buffer - offset, (buffer - offset) // 2, 100, LONGEST)
         iova = self.number(offset, offset + 7 * PAGE, TOP - LONGEST + offset % PAGE)
         access = self.number(ALL, ALL, uverbs.READ_WRITE, uverbs.LOCAL_WRITE, 0, ALL | uverbs.RELAXED_ORDERING) & (2**32 - 1)
@@ -171,6 +185,7 @@ class User:
             region = self.verbs.reg_mr(fd, self.random.choice((offset, offset, None)), length, iova, access, addr)
         self.regions.append(region)
         self.places[region.handle] = (iova, length)
+        self.buffers[region.handle] = fd
         if len(self.regions) > REGIONS:
             self.verbs.dereg_mr(self.regions.pop(0))
 
@@ -230,11 +245,12 @@ class User:
     # --- traffic -----------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        for qp in self.pair:
-            qp.close()
+        self.close()
         self.pair = (self.endpoint.queue_pair(), self.endpoint.queue_pair())
-        for qp, other in (self.pair, self.pair[::-1]):
-            qp.to_rts(self.endpoint.attributes(self.address, other.qp_num, tries=TRIES))
+        self.extended = (self.endpoint.extended(), self.endpoint.extended())
+        for one, two in (self.pair, self.extended):
+            for qp, other in ((one, two), (two, one)):
+                qp.to_rts(self.endpoint.attributes(self.address, other.qp_num, tries=TRIES))
 
     def post(self) -> None:
         """With a key, an address and a length that may fit or not; from plain memory or from a region."""
@@ -256,6 +272,32 @@ class User:
         else:
             self.endpoint.transfer(self.pair[0], opcode, piece, address, remote.rkey)
 
+    def post_extended(self) -> None:
+        """What there is another call for."""
+        remote, (qp, other) = self.region(), self.extended
+        address, _ = self.place(remote)
+        qp.wr_start()
+        qp.wr_flags = enums.IBV_SEND_SIGNALED
+        if self.random.random() < 0.7:
+            qp.wr_atomic_write(remote.rkey, address & ~self.random.choice((7, 7, 7, 0)), self.random.randbytes(8))
+        else:
+            self.endpoint.receive(other, (self.plain.buf, 64, self.plain.lkey))
+            qp.wr_send_inv(remote.rkey)
+            qp.wr_set_sge(SGE(self.plain.buf, 64, self.plain.lkey))
+        qp.wr_complete()
+        self.poll_often()
+
+    def post_behind_a_fence(self) -> None:
+        """To a buffer that has just been taken away, and is not in place again yet."""
+        moving = [region for region in self.regions if self.buffers.get(region.handle) in self.movable]
+        region = self.random.choice(moving) if moving and self.random.random() < 0.9 else self.region()
+        fd, (address, length) = self.buffers.get(region.handle, self.fd()), self.place(region)
+        fence_ms = self.random.choice((1, 5, 20))
+        fcntl.ioctl(self.control.fd, vram.MOVE_.code, vram.MOVE_.pack(fd, self.random.randrange(3), self.random.randrange(8), fence_ms))
+        opcode = self.random.choice((enums.IBV_WR_RDMA_WRITE, enums.IBV_WR_RDMA_READ))
+        self.endpoint.transfer(self.pair[0], opcode, (self.plain.buf, min(length, LONGEST), self.plain.lkey), address, region.rkey)
+        self.poll_often()
+
     def poll(self) -> None:
         """Once something has failed, the pair is worth nothing."""
         found = self.endpoint.completed()
@@ -267,10 +309,20 @@ class User:
                 return
             found = self.endpoint.completed()
 
-    def post_and_poll(self) -> None:
-        self.post()
+    def poll_often(self) -> None:
         for _ in range(4):
             self.poll()
+
+    def post_and_poll(self) -> None:
+        self.post()
+        self.poll_often()
+
+    # --- others ------------------------------------------------------------------------------
+
+    def list_regions(self) -> None:
+        """Those of everybody."""
+        index = nldev.devices()[self.device] if self.random.random() < 0.8 else self.number(0) & (2**32 - 1)
+        nldev.regions(index)
 
 
 # Some more often than others.
@@ -287,6 +339,9 @@ CALLS: list[tuple[str, Callable[[User], None]]] = [
         ("advise", User.advise, 1),
         ("malformed", User.malformed, 4),
         ("post", User.post_and_poll, 12),
+        ("post_extended", User.post_extended, 2),
+        ("post_behind_a_fence", User.post_behind_a_fence, 2),
+        ("list_regions", User.list_regions, 1),
     )
     for _ in range(weight)
 ]

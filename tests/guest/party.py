@@ -16,7 +16,7 @@ from network import End
 from pyverbs import enums
 from pyverbs.addr import AH
 from pyverbs.mr import MR
-from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE
 from vram import CHANGING, PAGE, SAME, SYSTEM, VRAM, Control
@@ -104,20 +104,6 @@ class Party:
         cap = QPCap(max_send_wr=16, max_recv_wr=8, max_send_sge=4, max_recv_sge=4, max_inline_data=INLINE)
         srq = self.srq if with_srq else None
         return QP(self.endpoint.pd, QPInitAttr(qp_type=kind, scq=self.endpoint.cq, rcq=self.endpoint.cq, srq=srq, cap=cap))
-
-    def extended(self) -> QPEx:
-        """An RC queue pair with the calls that offer atomic write, and SEND with invalidate."""
-        cap = QPCap(max_send_wr=16, max_recv_wr=8, max_send_sge=4, max_recv_sge=4)
-        attr = QPInitAttrEx(
-            qp_type=enums.IBV_QPT_RC,
-            scq=self.endpoint.cq,
-            rcq=self.endpoint.cq,
-            cap=cap,
-            pd=self.endpoint.pd,
-            comp_mask=enums.IBV_QP_INIT_ATTR_PD | enums.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-            send_ops_flags=enums.IBV_QP_EX_WITH_ATOMIC_WRITE | enums.IBV_QP_EX_WITH_SEND_WITH_INV,
-        )
-        return QPEx(self.endpoint.context, attr)
 
     def attributes(self, other: Party, qpn: int) -> QPAttr:
         return self.endpoint.attributes(other.end.address, qpn)

@@ -164,7 +164,7 @@ def _compare_swap(ours: Party, theirs: Party, at: int) -> None:
 
 def _atomic_write(ours: Party, theirs: Party, at: int) -> None:
     data = ours.random.randbytes(8)
-    pair = (ours.extended(), theirs.extended())
+    pair = (ours.endpoint.extended(), theirs.endpoint.extended())
     try:
         pair[0].to_rts(ours.attributes(theirs, pair[1].qp_num))
         pair[1].to_rts(theirs.attributes(ours, pair[0].qp_num))

@@ -18,7 +18,7 @@ ONLY_REVOCABLE, RECLAIMABLE = 1, 2
 NEVER = 2**32 - 1
 KERNEL, WRITE, READ, BOOKKEEP = range(4)
 ATTACH, PIN, MAP, UNMAP = range(1, 5)
-(CLEAR, FAIL, INVALIDATE, NO_P2P, NULL, SHORT, EMPTY, OVER_LONG, UNALIGNED, ZERO_LENGTH, HUGE_ENTRY, IO) = range(12)
+(CLEAR, FAIL, INVALIDATE, NO_P2P, NULL, SHORT, EMPTY, OVER_LONG, UNALIGNED, ZERO_LENGTH, HUGE_ENTRY, IO, EVICT) = range(13)
 
 
 class Command(NamedTuple):
@@ -51,12 +51,13 @@ UNREVOKE_ = Command(0xE4, "=i3I")
 PIN_QUOTA_ = Command(0xE5, "=iIQ")
 FENCE_ = Command(0xE6, "=iIII2Q")
 SIGNAL_ = Command(0xE7, "=i3I")
-FAULT_ = Command(0xE8, "=iIIII3I")
+FAULT_ = Command(0xE8, "=iIIIIi2I")
 STATS_ = Command(0xE9, "=i5I18Q")
 READ_ = Command(0xEA, "=iIQQQQ")
 WRITE_ = Command(0xEB, "=iIQQQQ")
 INVALIDATE_ = Command(0xEC, "=i3I")
 SHRINK_ = Command(0xED, "=i3I")
+MOVE_BOTH_ = Command(0xEE, "=iiQ")
 
 # All that name a buffer first.
 OF_BUFFERS = {
@@ -73,6 +74,7 @@ OF_BUFFERS = {
     "write": WRITE_,
     "invalidate": INVALIDATE_,
     "shrink": SHRINK_,
+    "move_both": MOVE_BOTH_,
 }
 
 STATS = (
@@ -130,8 +132,11 @@ class Buffer:
     def unrevoke(self) -> None:
         self.call(UNREVOKE_)
 
-    def fault(self, op: int, action: int, every: int = 0, error: int = 0) -> None:
-        self.call(FAULT_, op, action, every, error)
+    def move_with(self, other: Buffer) -> None:
+        self.call(MOVE_BOTH_, other.fd)
+
+    def fault(self, op: int, action: int, every: int = 0, error: int = 0, other: int = 0) -> None:
+        self.call(FAULT_, op, action, every, error, other)
 
     def stats(self) -> dict[str, int]:
         return dict(zip(STATS, struct.unpack(STATS_.fields, self.call(STATS_))))

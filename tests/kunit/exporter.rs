@@ -236,6 +236,13 @@ impl Exporter {
         self.order(Op::Attach, Action::ClearPeer2peer, None);
     }
 
+    /// Moves `other`, if it is not in use, in every `every`th map.
+    pub(crate) fn evict_in_every(&self, every: u32, other: &Self) {
+        let action = Action::Evict(other.buffer.clone());
+
+        self.order(Op::Map, action, Some(every));
+    }
+
     /// Forgets all that was ordered.
     pub(crate) fn behave(&self) {
         self.buffer.with_faults(|faults| faults.forget_all());
@@ -297,6 +304,11 @@ impl Exporter {
     /// `EBUSY` if it is pinned, `ENODEV` if it is revoked.
     pub(crate) fn move_to_new_pages(&self) -> Result {
         self.live()?.move_to(Destination::default())
+    }
+
+    /// The same, and `other` too, while both reservation locks are held.
+    pub(crate) fn move_with(&self, other: &Self) -> Result {
+        self.live()?.move_both(&other.live()?)
     }
 
     /// Moves the buffer to new pages, laid out anew.

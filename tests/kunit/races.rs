@@ -140,6 +140,62 @@ mod tests {
         exporter.settle()
     }
 
+    /// Writers on both regions, registrations of both, and whoever else acts on the buffers.
+    fn two_at_once(act: fn(&Exporter, &Exporter) -> Result) -> Verdict {
+        let nic = Arc::new(Nic::new()?, GFP_KERNEL)?;
+        let buffers = [buffer()?, buffer()?];
+        let mut writers = KVec::new();
+        let mut others = KVec::new();
+
+        for number in 0..2 {
+            let (one, other) = (buffers[number].clone(), buffers[1 - number].clone());
+            let mr = nic.register(&one, Wish::all_of(&one), Mode::Dynamic)?;
+            let registrar = {
+                let (nic, one) = (nic.clone(), one.clone());
+
+                Thread::spawn(move || come_and_go(&nic, &one, Mode::Dynamic, 20))?
+            };
+            let actor = Thread::spawn(move || -> Result {
+                for _ in 0..40 {
+                    act(&one, &other)?;
+                }
+                Ok(())
+            })?;
+
+            writers.push(Thread::spawn(move || send(&mr, place(0), 100))?, GFP_KERNEL)?;
+            others.push(registrar, GFP_KERNEL)?;
+            others.push(actor, GFP_KERNEL)?;
+        }
+        for writer in writers {
+            ensure!(writer.join()??);
+        }
+        for other in others {
+            other.join()??;
+        }
+        for exporter in buffers {
+            let at = (place(0) - BASE) as usize;
+
+            ensure!(exporter.content()?.get(at..at + PACKET) == Some(&packet(100)[..]));
+            ensure!(exporter.counts().moves.get() >= 20);
+            exporter.settle()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn buffers_move_together_in_either_order() -> Verdict {
+        two_at_once(|one, other| one.move_with(other))
+    }
+
+    #[test]
+    fn maps_take_each_others_place() -> Verdict {
+        two_at_once(|one, other| {
+            one.behave();
+            one.evict_in_every(2, other);
+            one.move_to_new_pages()
+        })
+    }
+
     #[test]
     fn accesses_by_the_gate_survive_moves_and_shrinkers() -> Verdict {
         let exporter = Exporter::new(&[2, 1])?;
