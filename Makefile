@@ -17,7 +17,8 @@ help:
 	@echo '  test-clients     programs of others on dma-buf MRs: rdma-core'"'"'s tests, perftest, libfabric, UCX;'
 	@echo '                   LONG=1 with what takes an hour or 8 GiB'
 	@echo '  test-debug       on a kernel with sanitizers: injected faults, a hostile user, kills, pressure, a DMA engine;'
-	@echo '                   LONG=1 with all guest tests and programs, more rounds and more kernels'
+	@echo '                   LONG=1 with all guest tests and programs, more rounds and more kernels;'
+	@echo '                   ONLY= names steps of it'
 	@echo '  kunit            the KUnit suites of the importer alone'
 	@echo '  mutants          breaks the importer line by line, and names the KUnit case that notices;'
 	@echo '                   ONLY= is a regular expression of names or files'
@@ -54,7 +55,7 @@ test:
 test-clients:
 	@tests/clients.sh $(if $(LONG),--long)
 test-debug:
-	@tests/debug.sh $(if $(LONG),--long)
+	@tests/debug.sh $(if $(LONG),--long) $(if $(ONLY),--only '$(ONLY)')
 kunit:
 	@tests/kunit.sh
 mutants:

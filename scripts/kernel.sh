@@ -4,7 +4,7 @@
 #   --cached    only look: code 1 where there is none
 #   --prepare   stop before the long build, in an entry that is not kept: a trial of patches and configuration
 # KERNEL_KIND in the environment names a folder of scripts/config/ whose fragments come on top of the common ones:
-# debug, plain, kcsan.
+# bench, debug, kcsan, plain.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname -- "$0")/lib.sh"

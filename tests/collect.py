@@ -39,9 +39,9 @@ def gather(options: argparse.Namespace) -> list[Row]:
     reader = ktap.Parser(options.kdir) if options.ktap or options.again else None
     rows = [row for folder in options.ktap for row in _read_folder(reader, folder)]
     whole = expected.read(options.expected)
-    listed = whole.restrict(set(options.suites)) if options.suites else whole
     for path in options.more:
-        listed = listed.join(expected.read(path))
+        whole = whole.join(expected.read(path))
+    listed = whole if options.suites is None else whole.restrict(set(options.suites))
     rows = expected.compare(rows, listed)
     for name, folder in options.again:
         rows += _again(reader, name, Path(folder), whole)
@@ -124,12 +124,12 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Gathers the verdicts of a test run.")
     parser.add_argument("--kdir", type=Path, help="kernel tree whose KTAP parser is used")
     parser.add_argument("--expected", type=Path, default=here / "expected.list", help="list of cases that must be there")
-    parser.add_argument("--more", type=Path, action="append", default=[], metavar="LIST", help="another list, all of which must be there")
+    parser.add_argument("--more", type=Path, action="append", default=[], metavar="LIST", help="another list beside it")
     parser.add_argument(
         "--again", nargs=2, action="append", default=[], metavar=("NAME", "DIR"), help="results of the KUnit suites on another kernel"
     )
     parser.add_argument("--patterns", type=Path, default=here / "log-patterns", help="what a kernel fault looks like")
-    parser.add_argument("--suites", nargs="*", metavar="SUITE", help="judge only these suites of the list")
+    parser.add_argument("--suites", nargs="*", metavar="SUITE", help="judge only these suites of the lists")
     parser.add_argument("--ktap", type=Path, action="append", default=[], metavar="DIR", help="folder of *.ktap files, one block each")
     parser.add_argument("--console", type=Path, help="console log of the guest")
     parser.add_argument("--guest-result", default="", help="how the guest ended, as scripts/qemu.sh says it: `finished 0`")

@@ -121,6 +121,16 @@ class MoreListsTest(RunTestCase):
         self.write("more.list", "other/case\n")
         self.assertReported("other/case", "--more", f"{self.folder}/more.list", why="missing")
 
+    def test_suites_of_all_lists(self) -> None:
+        self.write("more.list", "other/case\nlast/case\n")
+        more = ("--more", f"{self.folder}/more.list", "--suites", SUITE)
+        self.assertGood(*more, last="4 passed, 0 failed")
+        self.assertReported("other/case", *more, "other", why="missing")
+
+    def test_no_suite(self) -> None:
+        """Where none is expected, those that report are not listed."""
+        self.assertReported(f"{SUITE}/first", "--suites", why="not listed", failures=2)
+
     def test_suites_again(self) -> None:
         self.assertGood(*self.again("ok 1 first", "ok 2 second"), last="6 passed, 0 failed")
 
