@@ -17,6 +17,7 @@ from pathlib import Path
 
 EXPECT = re.compile(r"rdma_dmabuf-expect: (.+)$")
 EXPECT_END = re.compile(r"rdma_dmabuf-expect-end\b")
+REPLAY = "** replaying previous printk message **"
 BEFORE = 3
 AFTER = 12
 
@@ -60,6 +61,7 @@ def read_patterns(path: Path) -> Patterns:
 
 def scan(lines: list[str], patterns: Patterns) -> list[str]:
     """One text for each thing wrong in the log, with the lines around it."""
+    lines = _said_once(lines)
     wrong: list[tuple[int, str]] = []
     bracket: Bracket | None = None
     for number, line in enumerate(lines):
@@ -83,6 +85,17 @@ def scan(lines: list[str], patterns: Patterns) -> list[str]:
                 wrong.append((number, "trace"))
     wrong += _close(bracket, "is not ended at the end of the log")
     return _report(lines, sorted(wrong))
+
+
+def _said_once(lines: list[str]) -> list[str]:
+    """Without what a console has begun to print, and says again from the start when another takes over."""
+    once = list(lines)
+    for number, line in enumerate(lines):
+        if REPLAY in line and number + 1 < len(lines):
+            before = next((earlier for earlier in range(number - 1, -1, -1) if lines[earlier].strip()), None)
+            if before is not None and lines[number + 1].startswith(lines[before]):
+                once[before] = ""
+    return once
 
 
 def _open(number: int, regex: str) -> tuple[Bracket | None, list[tuple[int, str]]]:

@@ -101,6 +101,25 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(len(logscan.scan(["[    1.1] Call Trace:"], PATTERNS)), 1)
 
 
+class ReplayTest(unittest.TestCase):
+    """A console that takes over begins the line anew."""
+
+    MARK = ["", "** replaying previous printk message **"]
+
+    def test_announcement_is_one(self) -> None:
+        lines = announced("WARNING: .*dma_buf_dynamic_attach", *SPLAT)
+        self.assertEqual(logscan.scan([lines[0], *self.MARK, *lines], PATTERNS), [])
+        self.assertEqual(logscan.scan([lines[0][:9], *self.MARK, *lines], PATTERNS), [])
+
+    def test_fault_is_seen(self) -> None:
+        lines = ["BUG: he", *self.MARK, "BUG: here"]
+        self.assertEqual(len(logscan.scan(lines, PATTERNS)), 1)
+
+    def test_another_line_is_kept(self) -> None:
+        lines = ["BUG: here", *self.MARK, "quiet"]
+        self.assertEqual(len(logscan.scan(lines, PATTERNS)), 1)
+
+
 class AnnouncedTest(unittest.TestCase):
     def scan(self, lines: list[str]) -> str:
         return "\n".join(logscan.scan(lines, PATTERNS))
