@@ -26,14 +26,18 @@ unload_importer() {
 
 # One rxe device on a network device of its own.
 add_rxe() {
-	if [ ! -e "/sys/class/net/$NETDEV" ]; then
-		ip link add "$NETDEV" type veth peer name "${NETDEV}p" || return 1
-		ip addr add 192.0.2.1/24 dev "$NETDEV" || return 1
-		ip link set "${NETDEV}p" up || return 1
-		ip link set "$NETDEV" up || return 1
-	fi
+	[ -e "/sys/class/net/$NETDEV" ] || add_netdev || return 1
 	rdma link add "$RXE" type rxe netdev "$NETDEV" || return 1
 	wait_for 5 test -e "/sys/class/infiniband/$RXE"
+}
+
+add_netdev() {
+	ip -batch - <<-EOF
+		link add $NETDEV type veth peer name ${NETDEV}p
+		addr add 192.0.2.1/24 dev $NETDEV
+		link set ${NETDEV}p up
+		link set $NETDEV up
+	EOF
 }
 
 # Tries a command five times a second until it succeeds.

@@ -12,20 +12,25 @@ import struct
 
 NETLINK_RDMA = 20
 NLDEV = 5
-GET, MR_GET = 1, 13
-REQUEST, DUMP = 0x1, 0x300
+GET, NEWLINK, DELLINK, MR_GET = 1, 3, 4, 13
+REQUEST, ACK, DUMP = 0x1, 0x4, 0x300
 ERROR, DONE = 2, 3
-INDEX, NAME = 1, 2
+INDEX, NAME, NETDEV_NAME, LINK_TYPE = 1, 2, 51, 65
 HEADER = struct.Struct("=IHHII")
 ATTRIBUTE = struct.Struct("=HH")
 
 
 def dump(command: int, attributes: bytes = b"") -> list[dict[int, bytes]]:
     """The attributes of each answer, those that hold others unopened. OSError with what the kernel says."""
+    return _ask(command, DUMP, attributes)
+
+
+def _ask(command: int, flags: int, attributes: bytes) -> list[dict[int, bytes]]:
     found = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA) as link:
         link.settimeout(20)
-        link.sendto(HEADER.pack(HEADER.size + len(attributes), NLDEV << 10 | command, REQUEST | DUMP, 1, 0) + attributes, (0, 0))
+        header = HEADER.pack(HEADER.size + len(attributes), NLDEV << 10 | command, REQUEST | flags, 1, 0)
+        link.sendto(header + attributes, (0, 0))
         while True:
             data = link.recv(1 << 16)
             while data:
@@ -37,6 +42,18 @@ def dump(command: int, attributes: bytes = b"") -> list[dict[int, bytes]]:
                         raise OSError(error, os.strerror(error))
                     return found
                 found.append(_attributes(body))
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return ATTRIBUTE.pack(ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _number(kind: int, value: int) -> bytes:
+    return _attribute(kind, struct.pack("=I", value))
+
+
+def _text(kind: int, value: str) -> bytes:
+    return _attribute(kind, value.encode() + b"\0")
 
 
 def _attributes(body: bytes) -> dict[int, bytes]:
@@ -55,4 +72,14 @@ def devices() -> dict[str, int]:
 
 def regions(index: int) -> list[dict[int, bytes]]:
     """The MRs of the device of that number."""
-    return dump(MR_GET, ATTRIBUTE.pack(ATTRIBUTE.size + 4, INDEX) + struct.pack("=I", index))
+    return dump(MR_GET, _number(INDEX, index))
+
+
+def add_rxe(device: str, netdev: str) -> None:
+    """As `rdma link add`, of which a process of its own is most of the time."""
+    _ask(NEWLINK, ACK, _text(NAME, device) + _text(LINK_TYPE, "rxe") + _text(NETDEV_NAME, netdev))
+
+
+def delete(device: str) -> None:
+    """As `rdma link delete`."""
+    _ask(DELLINK, ACK, _number(INDEX, devices()[device]))
