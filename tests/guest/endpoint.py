@@ -20,6 +20,8 @@ ALL = uverbs.READ_WRITE | uverbs.REMOTE_ATOMIC
 MTU = 1024
 # rxe takes 7 tries for any number of them.
 TRIES, ENDLESS = 6, 7
+# 67 ms a try, so that what has gone is noticed soon.
+TIMEOUT = 14
 LIMIT_S = 60
 
 
@@ -84,14 +86,14 @@ class Endpoint:
         )
         return QPEx(self.context, attr)
 
-    def attributes(self, address: str, qpn: int, mtu: int = MTU, tries: int = TRIES) -> QPAttr:
-        """Those of a connection to that QP at that address; all PSNs start at 0."""
+    def attributes(self, address: str, qpn: int, mtu: int = MTU, tries: int = TRIES, timeout: int = TIMEOUT) -> QPAttr:
+        """Those of a connection to that QP at that address; all PSNs start at 0. A try is given up after 4.096 µs * 2^timeout."""
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = ALL
         attr.dest_qp_num = qpn
         attr.path_mtu = {256: enums.IBV_MTU_256, 1024: enums.IBV_MTU_1024}[mtu]
         attr.max_rd_atomic = attr.max_dest_rd_atomic = 4
-        attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 14, tries, 7
+        attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, timeout, tries, 7
         attr.ah_attr = self.path(address)
         return attr
 

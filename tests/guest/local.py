@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from endpoint import ALL, Endpoint
+from endpoint import ALL, TIMEOUT, Endpoint
 from expect import same
 from network import End
 from pyverbs import enums
@@ -14,8 +14,9 @@ SIZE = 1 << 16
 
 
 class Local:
-    def __init__(self, here: End) -> None:
+    def __init__(self, here: End, timeout: int = TIMEOUT) -> None:
         self.here = here
+        self.timeout = timeout
         self.endpoint = Endpoint(here.device, here.address)
         self.verbs = self.endpoint.verbs
         self.plain = MR(self.endpoint.pd, SIZE, enums.IBV_ACCESS_LOCAL_WRITE)
@@ -32,7 +33,7 @@ class Local:
             qp.close()
         self.pair = (self.endpoint.queue_pair(), self.endpoint.queue_pair())
         for qp, other in (self.pair, self.pair[::-1]):
-            qp.to_rts(self.endpoint.attributes(self.here.address, other.qp_num))
+            qp.to_rts(self.endpoint.attributes(self.here.address, other.qp_num, timeout=self.timeout))
 
     def register(self, fd: int, offset: int, length: int, iova: int, access: int = ALL) -> Mr:
         return self.verbs.reg_dmabuf_mr(fd, offset, length, iova, access)
